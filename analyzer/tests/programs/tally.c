@@ -46,14 +46,19 @@ static struct block *make(struct tally *t, uint64_t *rng) {
 }
 
 static void drop(struct tally *t, struct block *b, uint64_t *rng) {
-    int by_realloc = next_random(rng) % 16 == 0; /* glibc: realloc(p, 0) frees */
-    if (by_realloc) {
-        if (realloc(b, 0)) abort();
-    } else {
-        free(b);
+    if (next_random(rng) % 16 == 0) {
+        void *empty = realloc(b, 0);
+        t->entries[REALLOC]++;
+        if (!empty) { /* glibc: a deallocation */
+            t->deallocations++;
+            return;
+        }
+        t->reallocations++; /* others: a block of no bytes */
+        b = empty;
     }
+    free(b);
     t->deallocations++;
-    t->entries[by_realloc ? REALLOC : FREE]++;
+    t->entries[FREE]++;
 }
 
 static struct block *resize(struct tally *t, struct block *b, uint64_t *rng) {
