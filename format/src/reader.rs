@@ -1,0 +1,799 @@
+//! Reads a trace, alone or together with the spill that its program left.
+//!
+//! Opening scans the chunks' headers and reads all definitions and symbols; the
+//! events stay in the file until [`Trace::decode`] is asked for a chunk of them.
+//! Damage costs the damaged part and is told in [`Trace::health`].
+
+use crate::chunk::{self, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkBase, ChunkHeader, ChunkKind};
+use crate::codec::{Decoder, StreamRecord};
+use crate::definition::{
+    ContextId, Definition, FrameSource, HeapId, HeapKind, LoopId, NameId, Role, SegmentId, StackId,
+    ThreadId,
+};
+use crate::error::ReadError;
+use crate::event::{Entry, Event};
+use crate::header::{Ended, FileHeader};
+use crate::health::{Damage, Health};
+use crate::rare::{LiveBlock, Rare};
+use crate::spill::{InFlight, Remains, SpillBuffer, SpillMap};
+use crate::symbols::SymbolTable;
+use crate::varint;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Bytes that can be read at any offset, from several threads at once.
+pub(crate) trait ReadAt: Send + Sync {
+    /// How many bytes there are.
+    fn length(&self) -> u64;
+    /// Fills `out` from `offset` on.
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl ReadAt for &[u8] {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        let from = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(self.len());
+        let bytes = self
+            .get(from..from + out.len())
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        self.as_slice().read_exact_at(out, offset)
+    }
+}
+
+/// A file and the length it had when it was opened: what is appended later is not seen.
+struct OpenFile {
+    file: File,
+    length: u64,
+}
+
+impl ReadAt for OpenFile {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    #[cfg(unix)]
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, out, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_exact_at(&self, mut out: &mut [u8], mut offset: u64) -> io::Result<()> {
+        use std::os::windows::fs::FileExt;
+        while !out.is_empty() {
+            match self.file.seek_read(out, offset)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => {
+                    out = &mut out[read..];
+                    offset += read as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the records of a [`ChunkEntry`] lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the file, the payload beginning at this offset in bytes.
+    File(u64),
+    /// In the spill: index into its buffers.
+    Spill(usize),
+}
+
+/// A piece of one thread's stream: a chunk in the file or a buffer in the spill.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkEntry {
+    /// Where it lies.
+    pub place: Place,
+    /// Its header; for a buffer in the spill one made up alike.
+    pub header: ChunkHeader,
+    /// Records at its front that another entry already holds.
+    pub skip: u32,
+}
+
+/// Records of one chunk.
+#[derive(Clone, Debug, Default)]
+pub struct DecodedChunk {
+    /// Its events, in the order they were published.
+    pub events: Vec<Event>,
+    /// Its rare records, with their key and the number of events before them in this chunk.
+    pub rares: Vec<(u64, usize, Rare)>,
+    /// Records at the end that made no sense and were left out.
+    pub unreadable: u32,
+}
+
+/// A module as it was met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleDef {
+    /// Its number.
+    pub id: u32,
+    /// The generation in which it was met.
+    pub generation: u32,
+    /// Its path.
+    pub path: String,
+    /// Address in memory minus address in the file.
+    pub bias: u64,
+    /// First address.
+    pub start: u64,
+    /// Address behind the last.
+    pub end: u64,
+    /// GNU build-id or empty.
+    pub build_id: Vec<u8>,
+}
+
+/// A backtrace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StackDef {
+    /// The allocation function that was called.
+    pub entry: Entry,
+    /// Requested alignment as a power of two, 0 for none.
+    pub align_log2: u8,
+    /// The generation of modules in which the addresses are to be read.
+    pub generation: u32,
+    /// Outer stack frames are missing.
+    pub cut: bool,
+    /// Return addresses, innermost first.
+    pub frames: Vec<u64>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadDef {
+    /// The kernel's thread id.
+    pub tid: u32,
+    /// When it was met, in ticks.
+    pub key: u64,
+    /// Its last name; empty where none was seen.
+    pub name: String,
+    /// Its role.
+    pub role: Role,
+    /// Records it published, once known.
+    pub records: Option<u64>,
+    /// Events it lost.
+    pub lost: u64,
+}
+
+/// All definitions of a trace, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Definitions {
+    /// Backtraces.
+    pub stacks: HashMap<StackId, StackDef>,
+    /// Modules, in the order met.
+    pub modules: BTreeMap<u32, ModuleDef>,
+    /// When each generation of modules began, in ticks.
+    pub generations: BTreeMap<u32, u64>,
+    /// Threads.
+    pub threads: BTreeMap<ThreadId, ThreadDef>,
+    /// Segments: name and budget in bytes (0 none).
+    pub segments: BTreeMap<SegmentId, (String, u64)>,
+    /// Contexts: parent, kind, name.
+    pub contexts: BTreeMap<ContextId, (ContextId, String, String)>,
+    /// Game loops: name, source of marks, symbol.
+    pub loops: BTreeMap<LoopId, (String, FrameSource, String)>,
+    /// Names of marks and phases.
+    pub names: BTreeMap<NameId, String>,
+    /// Announced heaps: name, kind, parent, budget in bytes.
+    pub heaps: BTreeMap<HeapId, (String, HeapKind, HeapId, u64)>,
+    /// Instants on both clocks: ticks, CLOCK_MONOTONIC nanoseconds.
+    pub clock_pairs: Vec<(u64, u64)>,
+    /// Ticks that recording costs: an allocation, a deallocation, the clock alone.
+    pub calibration: Option<(u32, u32, u32)>,
+}
+
+/// An opened trace.
+pub struct Trace {
+    source: Box<dyn ReadAt>,
+    header: FileHeader,
+    definitions: Definitions,
+    symbols: SymbolTable,
+    chunks: Vec<ChunkEntry>,
+    spill: Vec<SpillBuffer>,
+    in_flight: Vec<InFlight>,
+    snapshot: Vec<LiveBlock>,
+    watermarks: Vec<(u64, u64)>,
+    health: Health,
+}
+
+impl Trace {
+    /// Opens the trace at `path`, together with its spill where that is still there.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] where no event could be read at all.
+    pub fn open(path: &Path) -> Result<Trace, ReadError> {
+        let file = File::open(path)?;
+        let facts = file.metadata()?;
+        if facts.is_dir() {
+            return Err(ReadError::Folder);
+        }
+        if !facts.is_file() {
+            return Trace::from_stream(file);
+        }
+        let trace = Trace::scan(Box::new(OpenFile {
+            file,
+            length: facts.len(),
+        }))?;
+        Ok(trace.with_spill())
+    }
+
+    /// Reads a trace that lies in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::open`].
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Trace, ReadError> {
+        Trace::scan(Box::new(bytes))
+    }
+
+    /// A pipe or device: only what begins like a trace is read to its end.
+    fn from_stream(mut file: File) -> Result<Trace, ReadError> {
+        use std::io::Read;
+        let mut bytes = Vec::new();
+        file.by_ref()
+            .take(crate::header::MAGIC.len() as u64)
+            .read_to_end(&mut bytes)?;
+        if bytes.is_empty() {
+            return Err(ReadError::Empty);
+        }
+        if bytes != crate::header::MAGIC {
+            return Err(ReadError::NotATrace);
+        }
+        file.read_to_end(&mut bytes)?;
+        Ok(Trace::from_bytes(bytes)?.with_spill())
+    }
+
+    /// The file header.
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// All definitions.
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// Symbols that the trace carries.
+    pub fn symbols(&self) -> &SymbolTable {
+        &self.symbols
+    }
+
+    /// Pieces of threads' streams: by thread, each stream's in order, none twice.
+    pub fn chunks(&self) -> &[ChunkEntry] {
+        &self.chunks
+    }
+
+    /// Releases that had begun when the program ended.
+    pub fn in_flight(&self) -> &[InFlight] {
+        &self.in_flight
+    }
+
+    /// Blocks that were live where the trace begins; empty for a whole recording.
+    pub fn snapshot(&self) -> &[LiveBlock] {
+        &self.snapshot
+    }
+
+    /// Watermarks: offset in the file, key before which nothing comes behind that offset.
+    pub fn watermarks(&self) -> &[(u64, u64)] {
+        &self.watermarks
+    }
+
+    /// How complete the trace is, as far as headers tell; damage within chunks
+    /// shows when they are decoded.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.source.length()
+    }
+
+    /// Decodes one piece.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::ChunkDamaged`] where its checksum is wrong, [`ReadError::Io`].
+    pub fn decode(&self, entry: &ChunkEntry) -> Result<DecodedChunk, ReadError> {
+        let mut decoded = DecodedChunk::default();
+        self.decode_into(entry, &mut decoded)?;
+        Ok(decoded)
+    }
+
+    /// As [`Trace::decode`], into a value whose memory is used again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::decode`].
+    pub fn decode_into(
+        &self,
+        entry: &ChunkEntry,
+        decoded: &mut DecodedChunk,
+    ) -> Result<(), ReadError> {
+        decoded.events.clear();
+        decoded.rares.clear();
+        decoded.unreadable = 0;
+        match entry.place {
+            Place::Spill(index) => {
+                let Some(buffer) = self.spill.get(index) else {
+                    return Ok(());
+                };
+                decode_records(&buffer.records, buffer.base, entry, decoded);
+            }
+            Place::File(offset) => {
+                let damaged = || ReadError::ChunkDamaged {
+                    offset: offset - CHUNK_HEADER_BYTES as u64,
+                };
+                let payload = self.payload(&entry.header, offset)?.ok_or_else(damaged)?;
+                let (base, records) = postcard::take_from_bytes(&payload).map_err(|_| damaged())?;
+                decode_records(records, base, entry, decoded);
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of one piece as they lie in the file, with their base.
+    pub(crate) fn raw_records(
+        &self,
+        entry: &ChunkEntry,
+    ) -> Result<Option<(ChunkBase, Vec<u8>)>, ReadError> {
+        match entry.place {
+            Place::Spill(index) => Ok(self.spill.get(index).map(|b| (b.base, b.records.clone()))),
+            Place::File(offset) => {
+                let Some(payload) = self.payload(&entry.header, offset)? else {
+                    return Ok(None);
+                };
+                Ok(postcard::take_from_bytes(&payload)
+                    .ok()
+                    .map(|(base, records)| (base, records.to_vec())))
+            }
+        }
+    }
+
+    fn payload(&self, header: &ChunkHeader, offset: u64) -> Result<Option<Vec<u8>>, ReadError> {
+        let mut stored = vec![0; header.stored as usize];
+        self.source.read_exact_at(&mut stored, offset)?;
+        Ok(chunk::unpack(header, &stored).map(std::borrow::Cow::into_owned))
+    }
+
+    fn scan(source: Box<dyn ReadAt>) -> Result<Trace, ReadError> {
+        let (header, mut at) = FileHeader::read(&SourceRef(source.as_ref()))?;
+        let mut trace = Trace {
+            source,
+            header,
+            definitions: Definitions::default(),
+            symbols: SymbolTable::default(),
+            chunks: Vec::new(),
+            spill: Vec::new(),
+            in_flight: Vec::new(),
+            snapshot: Vec::new(),
+            watermarks: Vec::new(),
+            health: Health::default(),
+        };
+        while at < trace.source.length() {
+            at = match trace.chunk_at(at)? {
+                Some(header) => trace.take_chunk(header, at)?,
+                None => trace.skip_damage(at)?,
+            };
+        }
+        trace.health.cut |= trace.health.ended.is_none();
+        trace.arrange();
+        Ok(trace)
+    }
+
+    /// The header at `at`, if one is there and its payload is not cut off.
+    fn chunk_at(&self, at: u64) -> Result<Option<ChunkHeader>, ReadError> {
+        let mut bytes = [0; CHUNK_HEADER_BYTES];
+        if at + CHUNK_HEADER_BYTES as u64 > self.source.length() {
+            return Ok(None);
+        }
+        self.source.read_exact_at(&mut bytes, at)?;
+        Ok(ChunkHeader::from_bytes(&bytes).filter(|h| {
+            at + CHUNK_HEADER_BYTES as u64 + u64::from(h.stored) <= self.source.length()
+        }))
+    }
+
+    fn take_chunk(&mut self, header: ChunkHeader, at: u64) -> Result<u64, ReadError> {
+        let payload = at + CHUNK_HEADER_BYTES as u64;
+        let behind = payload + u64::from(header.stored);
+        match header.kind {
+            ChunkKind::Events => self.chunks.push(ChunkEntry {
+                place: Place::File(payload),
+                header,
+                skip: 0,
+            }),
+            ChunkKind::Watermark => self.watermarks.push((at, header.first_key)),
+            ChunkKind::Index => {}
+            _ => self.take_values(&header, payload, at)?,
+        }
+        Ok(behind)
+    }
+
+    fn take_values(
+        &mut self,
+        header: &ChunkHeader,
+        payload: u64,
+        at: u64,
+    ) -> Result<(), ReadError> {
+        let length = CHUNK_HEADER_BYTES as u64 + u64::from(header.stored);
+        let bytes = self.payload(header, payload)?;
+        let taken = bytes.and_then(|bytes| self.take_payload(header.kind, &bytes));
+        if taken.is_none() {
+            let cause = format!("{:?} chunk with a wrong checksum or contents", header.kind);
+            self.health.damage.push(Damage {
+                offset: at,
+                length,
+                cause,
+            });
+        }
+        Ok(())
+    }
+
+    fn take_payload(&mut self, kind: ChunkKind, bytes: &[u8]) -> Option<()> {
+        match kind {
+            ChunkKind::Definitions => self.take_definitions(bytes)?,
+            ChunkKind::Symbols => self.symbols.absorb(postcard::from_bytes(bytes).ok()?),
+            ChunkKind::End => self.health.ended = Some(postcard::from_bytes::<Ended>(bytes).ok()?),
+            ChunkKind::Snapshot => self
+                .snapshot
+                .extend(postcard::from_bytes::<Vec<LiveBlock>>(bytes).ok()?),
+            ChunkKind::Events | ChunkKind::Watermark | ChunkKind::Index => {}
+        }
+        Some(())
+    }
+
+    fn take_definitions(&mut self, bytes: &[u8]) -> Option<()> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let length = usize::try_from(varint::read(bytes, &mut at)?).ok()?;
+            let body = bytes.get(at..at.checked_add(length)?)?;
+            at += length;
+            // One that a later version added, or a damaged one, costs only itself.
+            if let Ok(definition) = postcard::from_bytes::<Definition<'static>>(body) {
+                self.take_definition(definition);
+            }
+        }
+        Some(())
+    }
+
+    fn take_definition(&mut self, definition: Definition<'static>) {
+        let known = &mut self.definitions;
+        match definition {
+            Definition::Stack {
+                id,
+                entry,
+                align_log2,
+                generation,
+                cut,
+                deltas,
+            } => {
+                let frames = Definition::stack_frames(&deltas);
+                known.stacks.insert(
+                    id,
+                    StackDef {
+                        entry,
+                        align_log2,
+                        generation,
+                        cut,
+                        frames,
+                    },
+                );
+            }
+            Definition::Module {
+                id,
+                generation,
+                path,
+                bias,
+                start,
+                end,
+                build_id,
+                key: _,
+            } => {
+                let path = path.into_owned();
+                let build_id = build_id.into_owned();
+                known.modules.insert(
+                    id,
+                    ModuleDef {
+                        id,
+                        generation,
+                        path,
+                        bias,
+                        start,
+                        end,
+                        build_id,
+                    },
+                );
+            }
+            Definition::Generation { generation, key } => {
+                _ = known.generations.insert(generation, key)
+            }
+            Definition::Thread { id, tid, key } => {
+                let thread = known.threads.entry(id).or_default();
+                thread.tid = tid;
+                thread.key = key;
+            }
+            Definition::ThreadName { id, name } => {
+                known.threads.entry(id).or_default().name = name.into_owned()
+            }
+            Definition::ThreadRole { id, role } => known.threads.entry(id).or_default().role = role,
+            Definition::ThreadTotals { id, records, lost } => self.take_totals(id, records, lost),
+            Definition::Segment { id, name, budget } => {
+                _ = known.segments.insert(id, (name.into_owned(), budget))
+            }
+            Definition::Context {
+                id,
+                parent,
+                kind,
+                name,
+            } => {
+                known
+                    .contexts
+                    .insert(id, (parent, kind.into_owned(), name.into_owned()));
+            }
+            Definition::Loop {
+                id,
+                name,
+                source,
+                symbol,
+            } => {
+                known
+                    .loops
+                    .insert(id, (name.into_owned(), source, symbol.into_owned()));
+            }
+            Definition::Name { id, text } => _ = known.names.insert(id, text.into_owned()),
+            Definition::Heap {
+                id,
+                name,
+                kind,
+                parent,
+                budget,
+            } => {
+                known
+                    .heaps
+                    .insert(id, (name.into_owned(), kind, parent, budget));
+            }
+            Definition::ClockPair {
+                key,
+                monotonic_nanos,
+            } => known.clock_pairs.push((key, monotonic_nanos)),
+            Definition::Calibration {
+                alloc_ticks,
+                dealloc_ticks,
+                empty_latency_ticks,
+            } => {
+                known.calibration = Some((alloc_ticks, dealloc_ticks, empty_latency_ticks));
+            }
+            Definition::StacksCut { count } => self.health.stacks_cut = count,
+            Definition::InFlight { id, address, start } => {
+                self.in_flight.push(InFlight {
+                    thread: id,
+                    address,
+                    start,
+                });
+            }
+        }
+    }
+
+    fn take_totals(&mut self, id: ThreadId, records: u64, lost: u64) {
+        self.health.lost_events = self.health.lost_events.saturating_add(lost);
+        if id.0 != 0 {
+            let thread = self.definitions.threads.entry(id).or_default();
+            thread.records = Some(records);
+            thread.lost = thread.lost.saturating_add(lost);
+        }
+    }
+
+    /// Looks for the next chunk behind damage at `at` and notes what was skipped.
+    fn skip_damage(&mut self, at: u64) -> Result<u64, ReadError> {
+        let next = self.find_chunk(at + 1)?;
+        let end = self.source.length();
+        let behind = next.unwrap_or(end);
+        let whole_header = end - at >= CHUNK_HEADER_BYTES as u64;
+        if next.is_none() {
+            self.health.cut = true;
+        }
+        let cause = match next {
+            None if !whole_header || self.header_is_sound(at)? => "the file ends within a chunk",
+            _ => "no sound chunk header",
+        };
+        self.health.damage.push(Damage {
+            offset: at,
+            length: behind - at,
+            cause: cause.to_owned(),
+        });
+        Ok(behind)
+    }
+
+    fn header_is_sound(&self, at: u64) -> Result<bool, ReadError> {
+        let mut bytes = [0; CHUNK_HEADER_BYTES];
+        self.source.read_exact_at(&mut bytes, at)?;
+        Ok(ChunkHeader::from_bytes(&bytes).is_some())
+    }
+
+    fn find_chunk(&self, mut from: u64) -> Result<Option<u64>, ReadError> {
+        let mut window = vec![0; 64 << 10];
+        let end = self.source.length();
+        while from + CHUNK_HEADER_BYTES as u64 <= end {
+            let length = window.len().min((end - from) as usize);
+            self.source.read_exact_at(&mut window[..length], from)?;
+            for (index, bytes) in window[..length].windows(4).enumerate() {
+                let at = from + index as u64;
+                if bytes == CHUNK_MAGIC && self.chunk_at(at)?.is_some() {
+                    return Ok(Some(at));
+                }
+            }
+            from += (length - 3) as u64;
+        }
+        Ok(None)
+    }
+
+    /// Adds what the spill holds and the file does not.
+    fn with_spill(mut self) -> Trace {
+        if self.header.spill.is_empty() || self.health.ended.is_some() {
+            return self;
+        }
+        let Ok(spill) = SpillMap::open(Path::new(&self.header.spill)) else {
+            return self;
+        };
+        if spill.header().trace_id() != self.header.id {
+            return self;
+        }
+        let remains = Remains::of(&spill);
+        self.take_definitions(&remains.definitions);
+        for (index, buffer) in remains.buffers.iter().enumerate() {
+            self.chunks.push(spill_entry(index, buffer));
+        }
+        self.health.ended = remains.ended;
+        self.health.lost_events = self.health.lost_events.saturating_add(remains.lost);
+        self.health.stacks_cut = self.health.stacks_cut.max(remains.stacks_cut);
+        self.health.running = process_runs(
+            spill
+                .header()
+                .pid
+                .load(std::sync::atomic::Ordering::Relaxed),
+        );
+        if self.health.ended.is_none() && !self.health.running {
+            self.health.ended = Some(Ended::Unknown);
+        }
+        if !self.health.running {
+            self.in_flight = remains.in_flight;
+        }
+        // The file ends where the drain stopped; the spill has the rest.
+        self.health.cut = false;
+        self.spill = remains.buffers;
+        self.arrange();
+        self
+    }
+
+    /// Puts streams in order, drops what stands twice, counts what is missing.
+    fn arrange(&mut self) {
+        self.chunks.sort_by_key(|c| {
+            (
+                c.header.thread,
+                c.header.nested,
+                c.header.first_number,
+                c.header.count,
+            )
+        });
+        self.health.missing_records = 0;
+        self.health.from_spill = 0;
+        let mut kept: Vec<ChunkEntry> = Vec::with_capacity(self.chunks.len());
+        let mut stream = None;
+        let mut next = 0u64;
+        for mut entry in std::mem::take(&mut self.chunks) {
+            let key = (entry.header.thread, entry.header.nested);
+            if stream != Some(key) {
+                self.finish_stream(stream, next);
+                stream = Some(key);
+                next = 0;
+            }
+            let first = entry.header.first_number;
+            let behind = first.saturating_add(u64::from(entry.header.count));
+            self.health.missing_records = self
+                .health
+                .missing_records
+                .saturating_add(first.saturating_sub(next));
+            if behind <= next {
+                continue;
+            }
+            entry.skip = next.saturating_sub(first) as u32;
+            if let Place::Spill(_) = entry.place {
+                self.health.from_spill += u64::from(entry.header.count - entry.skip);
+            }
+            next = behind;
+            kept.push(entry);
+        }
+        self.finish_stream(stream, next);
+        self.chunks = kept;
+    }
+
+    fn finish_stream(&mut self, stream: Option<(ThreadId, bool)>, next: u64) {
+        if let Some((thread, false)) = stream {
+            let told = self
+                .definitions
+                .threads
+                .get(&thread)
+                .and_then(|t| t.records)
+                .unwrap_or(0);
+            self.health.missing_records = self
+                .health
+                .missing_records
+                .saturating_add(told.saturating_sub(next));
+        }
+    }
+}
+
+/// Lets a trait object be passed where `impl ReadAt` is asked for.
+struct SourceRef<'a>(&'a dyn ReadAt);
+
+impl ReadAt for SourceRef<'_> {
+    fn length(&self) -> u64 {
+        self.0.length()
+    }
+
+    fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(out, offset)
+    }
+}
+
+fn spill_entry(index: usize, buffer: &SpillBuffer) -> ChunkEntry {
+    let header = ChunkHeader {
+        nested: buffer.nested,
+        thread: buffer.thread,
+        count: buffer.count,
+        first_number: buffer.first_number,
+        first_key: buffer.base.key,
+        raw: buffer.records.len() as u32,
+        ..ChunkHeader::new(ChunkKind::Events)
+    };
+    ChunkEntry {
+        place: Place::Spill(index),
+        header,
+        skip: 0,
+    }
+}
+
+fn decode_records(records: &[u8], base: ChunkBase, entry: &ChunkEntry, decoded: &mut DecodedChunk) {
+    let mut decoder = Decoder::new(records, entry.header.thread, base);
+    let mut taken = 0;
+    // The header's count is a stranger's word: the bytes bound it, two a record.
+    decoded
+        .events
+        .reserve((entry.header.count as usize).min(records.len() / 2));
+    while taken < entry.header.count {
+        let Some(record) = decoder.next() else { break };
+        taken += 1;
+        if taken <= entry.skip {
+            continue;
+        }
+        match record {
+            StreamRecord::Event(event) => decoded.events.push(event),
+            StreamRecord::Rare(key, rare) => decoded.rares.push((key, decoded.events.len(), rare)),
+            StreamRecord::State(..) => {}
+        }
+    }
+    decoded.unreadable = entry.header.count - taken;
+}
+
+/// Whether a process with this id exists on this machine, as far as /proc tells.
+fn process_runs(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}

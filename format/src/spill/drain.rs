@@ -1,0 +1,408 @@
+//! Moves what threads have published from the spill to the trace.
+
+use super::layout::*;
+use super::map::{SpillError, SpillMap};
+use crate::chunk::ChunkBase;
+use crate::codec::Decoder;
+use crate::definition::{ContextId, Definition, SegmentId, ThreadId};
+use crate::error::WriteError;
+use crate::header::{Ended, FileHeader};
+use crate::writer::TraceWriter;
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Definitions are collected into chunks of at most this size.
+const DEFINITIONS_BYTES: usize = 1 << 20;
+/// Pending chunks are handed to the sink from this size on.
+const FLUSH_BYTES: usize = 1 << 20;
+
+/// What one pass moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassStats {
+    /// Records moved to the trace.
+    pub records: u64,
+    /// Records dropped because the trace could not be written.
+    pub dropped: u64,
+    /// Buffers recycled.
+    pub buffers: u32,
+}
+
+/// How far one buffer has been written while its thread still owns it.
+#[derive(Clone, Copy)]
+struct Partial {
+    bytes: usize,
+    records: u32,
+    base: ChunkBase,
+}
+
+/// Drains one spill into one trace. Dropping it leaves the spill as it is.
+pub struct Drain<W: Write> {
+    spill: SpillMap,
+    writer: TraceWriter<W>,
+    header: FileHeader,
+    blocks: Vec<usize>,
+    partial: HashMap<usize, Partial>,
+    /// Records that were written or dropped, and dropped ones, per stream.
+    streams: HashMap<(ThreadId, bool), StreamTotals>,
+    records: Vec<u8>,
+    /// What waits for the next flush, per stream.
+    unflushed: Vec<((ThreadId, bool), u64)>,
+    watermark: u64,
+    written: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct StreamTotals {
+    records: u64,
+    dropped: u64,
+}
+
+struct Work {
+    index: usize,
+    thread: ThreadId,
+    nested: bool,
+    first_number: u64,
+    bytes: usize,
+    records: u32,
+    full: bool,
+}
+
+impl<W: Write> Drain<W> {
+    /// Begins to drain `spill` into `sink`. The sink must undo a write that failed
+    /// half way, so that the trace always ends at a whole chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`SpillError`] where the spill's header makes no sense or is not there yet.
+    pub fn new(spill: SpillMap, sink: W) -> Result<Drain<W>, SpillError> {
+        let header = spill.info()?;
+        Ok(Drain {
+            writer: TraceWriter::new(sink, &header),
+            spill,
+            header,
+            blocks: Vec::new(),
+            partial: HashMap::new(),
+            streams: HashMap::new(),
+            records: Vec::new(),
+            unflushed: Vec::new(),
+            watermark: 0,
+            written: 0,
+        })
+    }
+
+    /// The trace's file header.
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// The spill.
+    pub fn spill(&self) -> &SpillMap {
+        &self.spill
+    }
+
+    /// Records written so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Records that could not be written.
+    pub fn dropped(&self) -> u64 {
+        self.streams.values().map(|s| s.dropped).sum()
+    }
+
+    /// Moves every buffer that its thread has left, and, with `partial`, also what
+    /// is committed in buffers still written to. Recycles what it moved.
+    ///
+    /// # Errors
+    ///
+    /// The sink's. What it refused is dropped and counted; the next pass tries again.
+    pub fn pass(&mut self, partial: bool) -> Result<PassStats, WriteError> {
+        self.spill.header().heartbeat.fetch_add(1, Relaxed);
+        // The order matters: commits first, then definitions, so that whatever an
+        // event refers to was published before and is written before it.
+        let watermark = if partial {
+            self.next_watermark()
+        } else {
+            self.watermark
+        };
+        let work = self.work(partial);
+        let mut stats = PassStats::default();
+        let mut result = self.definitions();
+        for item in &work {
+            result = result.and(self.records_of(item));
+            if self.writer.pending_bytes() >= FLUSH_BYTES {
+                result = result.and(self.flush(&mut stats));
+            }
+        }
+        if watermark > self.watermark {
+            self.watermark = watermark;
+            result = result.and(self.writer.watermark(watermark));
+        }
+        result = result.and(self.flush(&mut stats));
+        // Only now may buffers be used again: before, the trace did not hold them.
+        // They are, even where it could not be written: the program goes on.
+        self.recycle(&work, &mut stats);
+        result.map(|()| stats)
+    }
+
+    /// Adds definitions of the drain's own: thread names, clock pairs.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::TooLarge`] above 16 MiB.
+    pub fn define(&mut self, definitions: &[Definition<'_>]) -> Result<(), WriteError> {
+        self.writer.definitions(definitions)
+    }
+
+    /// Moves all that is left, says how the program ended, and gives the writer
+    /// back for whatever is to follow.
+    ///
+    /// # Errors
+    ///
+    /// The sink's; everything that could be written was.
+    pub fn finish(mut self, ended: Ended) -> Result<TraceWriter<W>, WriteError> {
+        let passed = self.pass(true);
+        let totals = self.totals();
+        self.writer.definitions(&totals)?;
+        self.writer.end(ended)?;
+        self.writer.flush()?;
+        passed.map(|_| self.writer)
+    }
+
+    fn totals(&self) -> Vec<Definition<'static>> {
+        let mut totals: Vec<_> = self
+            .streams
+            .iter()
+            .filter(|((_, nested), _)| !nested)
+            .map(|((id, _), s)| (*id, *s))
+            .collect();
+        totals.sort_by_key(|(id, _)| *id);
+        let mut lost: HashMap<ThreadId, u64> = HashMap::new();
+        for index in 0..SLOT_COUNT {
+            let slot = self.spill.slot(index);
+            let thread = slot.thread.load(Acquire);
+            if thread != 0 {
+                *lost.entry(ThreadId(thread)).or_default() += slot.lost.load(Relaxed);
+            }
+        }
+        let mut definitions = Vec::new();
+        for (id, stream) in totals {
+            let lost = lost.remove(&id).unwrap_or(0) + stream.dropped;
+            definitions.push(Definition::ThreadTotals {
+                id,
+                records: stream.records,
+                lost,
+            });
+        }
+        for (id, lost) in lost {
+            if lost > 0 {
+                definitions.push(Definition::ThreadTotals {
+                    id,
+                    records: 0,
+                    lost,
+                });
+            }
+        }
+        let nameless = self.spill.header().lost.load(Relaxed);
+        if nameless > 0 {
+            definitions.push(Definition::ThreadTotals {
+                id: ThreadId(0),
+                records: 0,
+                lost: nameless,
+            });
+        }
+        let count = self.spill.header().stacks_cut.load(Relaxed);
+        if count > 0 {
+            definitions.push(Definition::StacksCut { count });
+        }
+        definitions.extend(self.in_flight());
+        definitions
+    }
+
+    /// Releases that stand in slots when the program is gone.
+    fn in_flight(&self) -> Vec<Definition<'static>> {
+        let flights = super::remains::in_flight(&self.spill);
+        flights
+            .into_iter()
+            .map(|f| Definition::InFlight {
+                id: f.thread,
+                address: f.address,
+                start: f.start,
+            })
+            .collect()
+    }
+
+    /// Every buffer with something new, a stream's buffers in order.
+    fn work(&self, partial: bool) -> Vec<Work> {
+        let used = (self.spill.header().buffers_used.load(Acquire) as usize).min(BUFFER_COUNT);
+        let mut work: Vec<Work> = (0..used)
+            .filter_map(|index| self.work_on(index, partial))
+            .collect();
+        work.sort_by_key(|w| (w.thread, w.nested, w.first_number));
+        work
+    }
+
+    fn work_on(&self, index: usize, partial: bool) -> Option<Work> {
+        let state = self.spill.state(index).load(Acquire);
+        let full = state == STATE_FULL;
+        if !(full || partial && state == STATE_OWNED) {
+            return None;
+        }
+        let buffer = self.spill.buffer(index);
+        let (bytes, records) = split_commit(buffer.commit.load(Acquire));
+        let done = self.partial.get(&index).map_or(0, |p| p.bytes);
+        if bytes <= done && !full {
+            return None;
+        }
+        Some(Work {
+            index,
+            thread: ThreadId(buffer.thread.load(Relaxed)),
+            nested: buffer.nested.load(Relaxed) != 0,
+            first_number: buffer.first_number.load(Relaxed),
+            bytes: bytes.min(BUFFER_BYTES - BUFFER_DATA),
+            records,
+            full,
+        })
+    }
+
+    fn records_of(&mut self, work: &Work) -> Result<(), WriteError> {
+        let buffer = self.spill.buffer(work.index);
+        let done = self.partial.get(&work.index).copied().unwrap_or(Partial {
+            bytes: 0,
+            records: 0,
+            base: ChunkBase {
+                key: buffer.base_key.load(Relaxed),
+                address: buffer.base_address.load(Relaxed),
+                segment: SegmentId(buffer.segment.load(Relaxed) as u16),
+                context: ContextId(buffer.context.load(Relaxed)),
+            },
+        });
+        if work.bytes <= done.bytes {
+            return Ok(());
+        }
+        self.records.clear();
+        self.spill
+            .copy_records(work.index, done.bytes, work.bytes, &mut self.records);
+        let count = work.records.saturating_sub(done.records);
+        let last_key = if work.full {
+            buffer.last_key.load(Relaxed)
+        } else {
+            0
+        };
+        let first_number = work.first_number + u64::from(done.records);
+        self.writer.events(
+            work.thread,
+            work.nested,
+            first_number,
+            count,
+            last_key,
+            done.base,
+            &self.records,
+        )?;
+        self.unflushed
+            .push(((work.thread, work.nested), u64::from(count)));
+        if !work.full {
+            // The rest of this buffer will be a chunk of its own: find its base.
+            let base = base_behind(&self.records, work.thread, done.base);
+            self.partial.insert(
+                work.index,
+                Partial {
+                    bytes: work.bytes,
+                    records: work.records,
+                    base,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    fn recycle(&mut self, work: &[Work], stats: &mut PassStats) {
+        for item in work.iter().filter(|w| w.full) {
+            self.partial.remove(&item.index);
+            // Emptied before it is offered: its next owner finds it so, and a
+            // reader of the remains never takes old records for new ones.
+            self.spill.buffer(item.index).commit.store(0, Release);
+            self.spill.state(item.index).store(STATE_FREE, Release);
+            stats.buffers += 1;
+        }
+    }
+
+    fn definitions(&mut self) -> Result<(), WriteError> {
+        let used = (self.spill.header().blocks_used.load(Acquire) as usize).min(BLOCK_COUNT);
+        self.blocks.resize(used.max(self.blocks.len()), 0);
+        let mut encoded = Vec::new();
+        for index in 0..used {
+            let committed = self.spill.block(index).committed.load(Acquire) as usize;
+            let done = self.blocks[index];
+            if committed <= done {
+                continue;
+            }
+            self.spill
+                .copy_definitions(index, done, committed, &mut encoded);
+            self.blocks[index] = committed;
+            if encoded.len() >= DEFINITIONS_BYTES {
+                self.writer.encoded_definitions(&encoded, 0)?;
+                encoded.clear();
+            }
+        }
+        if encoded.is_empty() {
+            Ok(())
+        } else {
+            self.writer.encoded_definitions(&encoded, 0)
+        }
+    }
+
+    /// A key before which nothing will come any more, see the module's promise.
+    ///
+    /// A thread outside a call can only publish keys later than any key already
+    /// published (the clock is one for all); a thread inside a call can still
+    /// publish a key just behind its last one.
+    fn next_watermark(&self) -> u64 {
+        let mut latest = 0;
+        let mut bound = u64::MAX;
+        let ticks_in_a_milli = (self.header.clock.ticks_per_second / 1e3) as u64;
+        for index in 0..SLOT_COUNT {
+            let slot = self.spill.slot(index);
+            if slot.thread.load(Acquire) == 0 {
+                continue;
+            }
+            let busy = slot.busy.load(Acquire);
+            let last = slot.last_key.load(Acquire);
+            latest = latest.max(last);
+            if busy != 0 {
+                bound = bound.min(last);
+            }
+        }
+        // A store of `busy` may still sit in another core's store buffer: far less
+        // than a millisecond, which is taken off.
+        bound.min(latest.saturating_sub(ticks_in_a_milli))
+    }
+
+    fn flush(&mut self, stats: &mut PassStats) -> Result<(), WriteError> {
+        let result = self.writer.flush();
+        self.spill
+            .header()
+            .drain_failing
+            .store(u32::from(result.is_err()), Relaxed);
+        for (key, count) in self.unflushed.drain(..) {
+            let stream = self.streams.entry(key).or_default();
+            if result.is_ok() {
+                stream.records += count;
+                self.written += count;
+                stats.records += count;
+            } else {
+                stream.dropped += count;
+                stats.dropped += count;
+            }
+        }
+        result
+    }
+}
+
+/// The base of the record behind `records`.
+fn base_behind(records: &[u8], thread: ThreadId, base: ChunkBase) -> ChunkBase {
+    let mut decoder = Decoder::new(records, thread, base);
+    while decoder.next().is_some() {}
+    decoder.base()
+}

@@ -1,0 +1,209 @@
+//! Where everything lies in a spill, as both sides see it.
+
+use crate::header::{Ended, TraceId};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The first bytes of every spill; the digit is the layout's version.
+pub const SPILL_MAGIC: [u8; 8] = *b"hrspill1";
+
+/// Offset of the encoded file header.
+pub const INFO_OFFSET: usize = 4096;
+/// Room for the encoded file header.
+pub const INFO_BYTES: usize = 256 << 10;
+/// Offset of the threads' slots.
+pub const SLOTS_OFFSET: usize = INFO_OFFSET + INFO_BYTES;
+/// Threads that can record at the same time.
+pub const SLOT_COUNT: usize = 4096;
+/// Offset of the buffers' states, one word each.
+pub const STATES_OFFSET: usize = SLOTS_OFFSET + SLOT_COUNT * size_of::<Slot>();
+/// Buffers of records.
+pub const BUFFER_COUNT: usize = 2048;
+/// Offset of the blocks of definitions.
+pub const BLOCKS_OFFSET: usize = page_up(STATES_OFFSET + BUFFER_COUNT * 4);
+/// Bytes of a block of definitions.
+pub const BLOCK_BYTES: usize = 8 << 10;
+/// Blocks of definitions: 256 MiB, the limit of the backtrace table.
+pub const BLOCK_COUNT: usize = 32 << 10;
+/// Offset of a block's first definition.
+pub const BLOCK_DATA: usize = size_of::<BlockHeader>();
+/// Offset of the buffers.
+pub const BUFFERS_OFFSET: usize = BLOCKS_OFFSET + BLOCK_BYTES * BLOCK_COUNT;
+/// Bytes of a buffer of records: 64 MiB in all.
+pub const BUFFER_BYTES: usize = 32 << 10;
+/// Offset of a buffer's first record.
+pub const BUFFER_DATA: usize = size_of::<BufferHeader>();
+/// Bytes of a spill. Most are never touched and cost nothing.
+pub const SPILL_BYTES: usize = BUFFERS_OFFSET + BUFFER_BYTES * BUFFER_COUNT;
+
+/// A buffer nobody uses.
+pub const STATE_FREE: u32 = 0;
+/// A buffer that a thread writes to.
+pub const STATE_OWNED: u32 = 1;
+/// A buffer that its thread has left for good.
+pub const STATE_FULL: u32 = 2;
+
+const fn page_up(offset: usize) -> usize {
+    offset.div_ceil(4096) * 4096
+}
+
+/// The spill's first page.
+#[repr(C, align(64))]
+pub struct Header {
+    /// [`SPILL_MAGIC`], written last when a spill is set up.
+    pub magic: AtomicU64,
+    /// The trace's id, in two halves, little-endian.
+    pub id: [AtomicU64; 2],
+    /// Process id of the program.
+    pub pid: AtomicU32,
+    /// Bytes of the encoded file header; published when it is whole.
+    pub info_length: AtomicU32,
+    /// How the program ended, as [`ended_word`]; 0 while it runs.
+    pub ended: AtomicU64,
+    /// Blocks of definitions that were taken.
+    pub blocks_used: AtomicU32,
+    /// Buffers that were ever taken.
+    pub buffers_used: AtomicU32,
+    /// Threads that were ever met.
+    pub threads: AtomicU32,
+    /// Backtraces that were ever defined.
+    pub stacks: AtomicU32,
+    /// Counted up by the drain at each pass: somebody is there.
+    pub heartbeat: AtomicU64,
+    /// Events lost by threads that got no slot.
+    pub lost: AtomicU64,
+    /// Backtraces cut to their call site because the table was full.
+    pub stacks_cut: AtomicU64,
+    /// The drain could not write and drops what it takes.
+    pub drain_failing: AtomicU32,
+    /// Set by a drain that wants the program to stop recording.
+    pub stop: AtomicU32,
+}
+
+/// What one thread is doing. Two cache lines, written by that thread alone.
+#[repr(C, align(128))]
+pub struct Slot {
+    /// 0 free, else the thread's number.
+    pub thread: AtomicU32,
+    /// The kernel's thread id.
+    pub tid: AtomicU32,
+    /// 0 outside a call; 1 inside one; else the start key of the release whose
+    /// address stands beside it: the *in-flight slot*.
+    pub busy: AtomicU64,
+    /// The address that a release in flight gives back.
+    pub address: AtomicU64,
+    /// End of the last record published, in ticks.
+    pub last_key: AtomicU64,
+    /// Records of the main stream published in buffers that were left.
+    pub records: AtomicU64,
+    /// Events that could not be recorded.
+    pub lost: AtomicU64,
+    /// Ticks spent waiting for a free buffer.
+    pub stalled: AtomicU64,
+}
+
+/// Precedes a block of definitions.
+#[repr(C, align(8))]
+pub struct BlockHeader {
+    /// Bytes of whole definitions behind this header.
+    pub committed: AtomicU32,
+    /// How many definitions that is.
+    pub count: AtomicU32,
+}
+
+/// Precedes a buffer of records.
+#[repr(C, align(64))]
+pub struct BufferHeader {
+    /// Bytes and number of whole records behind this header, see [`commit_word`].
+    pub commit: AtomicU64,
+    /// Whose stream.
+    pub thread: AtomicU32,
+    /// 1 where it is the stream of signal handlers.
+    pub nested: AtomicU32,
+    /// Number of the first record in the stream.
+    pub first_number: AtomicU64,
+    /// What the first record's time is relative to.
+    pub base_key: AtomicU64,
+    /// What the first record's address is relative to.
+    pub base_address: AtomicU64,
+    /// Segment before the first record.
+    pub segment: AtomicU32,
+    /// Context before the first record.
+    pub context: AtomicU32,
+    /// Greatest end of a call in the buffer, set when it is left; else 0.
+    pub last_key: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Header>() <= 4096);
+const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(size_of::<BufferHeader>() == 64);
+const _: () = assert!(BUFFERS_OFFSET % 4096 == 0);
+
+/// Bytes and records as one word, so that one store publishes both.
+#[inline(always)]
+pub fn commit_word(bytes: usize, records: u32) -> u64 {
+    bytes as u64 | u64::from(records) << 32
+}
+
+/// The inverse of [`commit_word`].
+#[inline(always)]
+pub fn split_commit(word: u64) -> (usize, u32) {
+    (word as u32 as usize, (word >> 32) as u32)
+}
+
+/// How a program ended, as one word that is never 0.
+pub fn ended_word(ended: Ended) -> u64 {
+    let (kind, value) = match ended {
+        Ended::Exit(status) => (1, status),
+        Ended::Signal(number) => (2, number),
+        Ended::Exec => (3, 0),
+        Ended::Unknown => (4, 0),
+        Ended::Stopped => (5, 0),
+        Ended::RecorderLeft => (6, 0),
+    };
+    kind << 32 | u64::from(value as u32)
+}
+
+/// The inverse of [`ended_word`]; `None` for 0 and for words that mean nothing.
+pub fn split_ended(word: u64) -> Option<Ended> {
+    let value = word as u32 as i32;
+    Some(match word >> 32 {
+        1 => Ended::Exit(value),
+        2 => Ended::Signal(value),
+        3 => Ended::Exec,
+        4 => Ended::Unknown,
+        5 => Ended::Stopped,
+        6 => Ended::RecorderLeft,
+        _ => return None,
+    })
+}
+
+impl Header {
+    /// The trace's id.
+    pub fn trace_id(&self) -> TraceId {
+        use std::sync::atomic::Ordering::Relaxed;
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.id[0].load(Relaxed).to_le_bytes());
+        id[8..].copy_from_slice(&self.id[1].load(Relaxed).to_le_bytes());
+        TraceId(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back() {
+        for ended in [
+            Ended::Exit(-1),
+            Ended::Exit(0),
+            Ended::Signal(9),
+            Ended::Exec,
+            Ended::Stopped,
+        ] {
+            assert_eq!(split_ended(ended_word(ended)), Some(ended));
+        }
+        assert_eq!(split_ended(0), None);
+        assert_eq!(split_commit(commit_word(32 << 10, 7)), (32 << 10, 7));
+    }
+}

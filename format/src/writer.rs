@@ -1,0 +1,306 @@
+//! Writes a trace, chunk by chunk.
+
+use crate::chunk::{self, ChunkBase, ChunkHeader, ChunkKind};
+use crate::definition::{Definition, ThreadId};
+use crate::error::WriteError;
+use crate::header::{Ended, FileHeader};
+use crate::rare::LiveBlock;
+use crate::symbols::SymbolTable;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+
+/// Symbols are cut into chunks of about this many addresses.
+const SYMBOLS_IN_A_CHUNK: usize = 4096;
+const BLOCKS_IN_A_CHUNK: usize = 16384;
+
+/// A trace file that always ends at a whole chunk: a write that fails half way is
+/// taken back.
+#[derive(Debug)]
+pub struct TraceFile {
+    file: File,
+    good: u64,
+}
+
+impl TraceFile {
+    /// Appends to `file` from its current end on.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn new(mut file: File) -> io::Result<TraceFile> {
+        let good = file.seek(SeekFrom::End(0))?;
+        Ok(TraceFile { file, good })
+    }
+
+    /// Bytes that were written whole.
+    pub fn length(&self) -> u64 {
+        self.good
+    }
+}
+
+impl Write for TraceFile {
+    /// Writes all of `bytes` or nothing of it.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = self.file.write_all(bytes) {
+            self.file.set_len(self.good)?;
+            self.file.seek(SeekFrom::Start(self.good))?;
+            return Err(error);
+        }
+        self.good += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes chunks to a sink; whole chunks only, at [`TraceWriter::flush`].
+pub struct TraceWriter<W: Write> {
+    sink: W,
+    pending: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins a trace: the header goes out with the first flush.
+    pub fn new(sink: W, header: &FileHeader) -> Self {
+        TraceWriter {
+            sink,
+            pending: header.to_bytes(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// Continues a trace whose header and whole chunks are already in `sink`.
+    pub fn resume(sink: W) -> Self {
+        TraceWriter {
+            sink,
+            pending: Vec::new(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// Adds records of one thread's stream. `records` holds `count` whole records
+    /// relative to `base`; `first_number` is the first one's number in the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::TooLarge`] above 16 MiB of records.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "these are the chunk header's fields"
+    )]
+    pub fn events(
+        &mut self,
+        thread: ThreadId,
+        nested: bool,
+        first_number: u64,
+        count: u32,
+        last_key: u64,
+        base: ChunkBase,
+        records: &[u8],
+    ) -> Result<(), WriteError> {
+        let header = ChunkHeader {
+            nested,
+            thread,
+            count,
+            first_number,
+            first_key: base.key,
+            last_key,
+            ..ChunkHeader::new(ChunkKind::Events)
+        };
+        self.payload.clear();
+        self.payload = postcard::to_extend(&base, std::mem::take(&mut self.payload))
+            .map_err(|_| WriteError::TooLarge)?;
+        self.payload.extend_from_slice(records);
+        self.pack(header)
+    }
+
+    /// Adds definitions that are already encoded: each behind its length as varint.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::TooLarge`] above 16 MiB.
+    pub fn encoded_definitions(&mut self, encoded: &[u8], count: u32) -> Result<(), WriteError> {
+        self.payload.clear();
+        self.payload.extend_from_slice(encoded);
+        self.pack(ChunkHeader {
+            count,
+            ..ChunkHeader::new(ChunkKind::Definitions)
+        })
+    }
+
+    /// Adds definitions.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::TooLarge`] above 16 MiB.
+    pub fn definitions(&mut self, definitions: &[Definition<'_>]) -> Result<(), WriteError> {
+        let mut encoded = Vec::new();
+        for definition in definitions {
+            encode_definition(definition, &mut encoded)?;
+        }
+        self.encoded_definitions(&encoded, definitions.len() as u32)
+    }
+
+    /// Promises that no later events chunk holds a key before `key`.
+    ///
+    /// # Errors
+    ///
+    /// None today; the signature leaves room for sinks that refuse.
+    pub fn watermark(&mut self, key: u64) -> Result<(), WriteError> {
+        self.payload.clear();
+        self.pack(ChunkHeader {
+            first_key: key,
+            ..ChunkHeader::new(ChunkKind::Watermark)
+        })
+    }
+
+    /// Adds symbols.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::TooLarge`] where a single name is above 16 MiB.
+    pub fn symbols(&mut self, table: &SymbolTable) -> Result<(), WriteError> {
+        let mut remarks = table.remarks.clone();
+        if table.addresses.is_empty() {
+            return self.value(
+                ChunkKind::Symbols,
+                0,
+                &SymbolTable {
+                    remarks,
+                    ..SymbolTable::default()
+                },
+            );
+        }
+        for addresses in table.addresses.chunks(SYMBOLS_IN_A_CHUNK) {
+            let part = part_of(table, addresses, std::mem::take(&mut remarks));
+            self.value(ChunkKind::Symbols, addresses.len() as u32, &part)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the blocks that were live when the trace begins.
+    ///
+    /// # Errors
+    ///
+    /// None beyond those of [`TraceWriter::events`].
+    pub fn snapshot(&mut self, blocks: &[LiveBlock]) -> Result<(), WriteError> {
+        for part in blocks.chunks(BLOCKS_IN_A_CHUNK) {
+            self.value(ChunkKind::Snapshot, part.len() as u32, &part)?;
+        }
+        Ok(())
+    }
+
+    /// Says how the recording ended.
+    ///
+    /// # Errors
+    ///
+    /// None beyond those of [`TraceWriter::events`].
+    pub fn end(&mut self, ended: Ended) -> Result<(), WriteError> {
+        self.value(ChunkKind::End, 1, &ended)
+    }
+
+    /// Bytes that wait for the next flush.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Hands all whole chunks to the sink in one write.
+    ///
+    /// # Errors
+    ///
+    /// The sink's; what was pending is then dropped, so that the next flush begins
+    /// at a chunk's start. The sink has to take back what it wrote of it.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        let written = self
+            .sink
+            .write_all(&self.pending)
+            .and_then(|()| self.sink.flush());
+        self.pending.clear();
+        Ok(written?)
+    }
+
+    /// Flushes and gives the sink back.
+    ///
+    /// # Errors
+    ///
+    /// As [`TraceWriter::flush`].
+    pub fn finish(mut self) -> Result<W, WriteError> {
+        self.flush()?;
+        Ok(self.sink)
+    }
+
+    /// The sink.
+    pub fn sink_mut(&mut self) -> &mut W {
+        &mut self.sink
+    }
+
+    fn value(
+        &mut self,
+        kind: ChunkKind,
+        count: u32,
+        value: &impl Serialize,
+    ) -> Result<(), WriteError> {
+        self.payload.clear();
+        self.payload = postcard::to_extend(value, std::mem::take(&mut self.payload))
+            .map_err(|_| WriteError::TooLarge)?;
+        self.pack(ChunkHeader {
+            count,
+            ..ChunkHeader::new(kind)
+        })
+    }
+
+    fn pack(&mut self, header: ChunkHeader) -> Result<(), WriteError> {
+        if self.payload.len() > chunk::MAX_RAW_BYTES as usize {
+            return Err(WriteError::TooLarge);
+        }
+        chunk::pack(header, &self.payload, &mut self.pending);
+        Ok(())
+    }
+}
+
+/// Appends one definition behind its length as varint.
+pub(crate) fn encode_definition(
+    definition: &Definition<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), WriteError> {
+    let body = postcard::to_allocvec(definition).map_err(|_| WriteError::TooLarge)?;
+    let length = postcard::to_allocvec(&(body.len() as u64)).map_err(|_| WriteError::TooLarge)?;
+    out.extend_from_slice(&length);
+    out.extend_from_slice(&body);
+    Ok(())
+}
+
+/// The part of a symbol table that `addresses` need, with strings of its own.
+fn part_of(
+    table: &SymbolTable,
+    addresses: &[(u32, u64, Vec<crate::symbols::SymbolFrame>)],
+    remarks: Vec<(u32, String)>,
+) -> SymbolTable {
+    let mut part = SymbolTable {
+        remarks,
+        ..SymbolTable::default()
+    };
+    let mut numbers = std::collections::HashMap::new();
+    let mut keep = |index: u32| {
+        *numbers.entry(index).or_insert_with(|| {
+            part.strings.push(table.string(index).to_owned());
+            (part.strings.len() - 1) as u32
+        })
+    };
+    for (generation, address, frames) in addresses {
+        let frames = frames
+            .iter()
+            .map(|frame| crate::symbols::SymbolFrame {
+                function: keep(frame.function),
+                file: frame.file.map(&mut keep),
+                line: frame.line,
+            })
+            .collect();
+        part.addresses.push((*generation, *address, frames));
+    }
+    part
+}
