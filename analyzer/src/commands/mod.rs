@@ -1,0 +1,13 @@
+//! The commands, one file each: their flags (`Args`) and what they do (`run`).
+
+pub mod demo;
+pub mod doctor;
+pub mod frames;
+pub mod info;
+pub mod leaks;
+pub mod record;
+pub mod recover;
+pub mod report;
+pub mod spikes;
+pub mod symbols;
+pub mod view;
