@@ -1,1 +1,3 @@
 //! heapreel-analyzer
+
+pub mod symbols;
