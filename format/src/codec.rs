@@ -14,6 +14,7 @@
 //! FailedRealloc 10         gap latency address size stack                 [cost]
 //! State 11                 segment context
 //! Rare 12                  gap length, then `length` bytes: a postcard Rare
+//! Rewind 13                ticks
 //!
 //! flags: 0x10 cost follows, 0x20 addresses are not multiples of 16,
 //!        0x40 stack follows (releases), 0x80 usable size follows
@@ -22,7 +23,9 @@
 //! *gap* is the ticks between the end of the record before and the start of this
 //! one; *latency* the ticks from start to end; *address* the zigzag difference to
 //! the record before (divided by 16 unless flagged); *move* the difference between
-//! a reallocation's new and old address, in the same unit.
+//! a reallocation's new and old address, in the same unit. *Rewind* takes time back
+//! for the record behind it: a call that a signal handler interrupted starts before
+//! the handler's own calls, whose records were published first.
 
 use crate::chunk::ChunkBase;
 use crate::definition::{ContextId, SegmentId, StackId, ThreadId};
@@ -51,6 +54,7 @@ pub(crate) const FAILED_ALLOC: u8 = 9;
 pub(crate) const FAILED_REALLOC: u8 = 10;
 pub(crate) const STATE: u8 = 11;
 pub(crate) const RARE: u8 = 12;
+pub(crate) const REWIND: u8 = 13;
 
 /// What the next record of a stream is relative to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -246,6 +250,15 @@ impl<'a> RecordWriter<'a> {
         self.at
     }
 
+    /// Writes that the next record starts `ticks` before the end of the last one.
+    pub fn rewind(mut self, state: &mut DeltaState, ticks: u64) -> usize {
+        let ticks = ticks.min(state.key);
+        self.byte(REWIND);
+        self.varint(ticks);
+        state.key -= ticks;
+        self.at
+    }
+
     /// Writes a rare record at this instant.
     pub fn rare(mut self, state: &mut DeltaState, key: u64, rare: &Rare) -> usize {
         let mut body = [0u8; 96];
@@ -280,6 +293,8 @@ pub enum StreamRecord {
     State(SegmentId, ContextId),
     /// A rare record with its key in ticks.
     Rare(u64, Rare),
+    /// Time was taken back for the record behind this one.
+    Rewind,
 }
 
 /// Reads the records of a chunk one after another.
@@ -375,6 +390,7 @@ impl<'a> Decoder<'a> {
         match tag & KIND_MASK {
             STATE => self.state_change(tag),
             RARE => self.rare(tag),
+            REWIND => self.rewind(tag),
             kind => self.event(kind, tag).map(StreamRecord::Event),
         }
     }
@@ -386,6 +402,14 @@ impl<'a> Decoder<'a> {
         self.segment = SegmentId(u16::try_from(self.varint()?).ok()?);
         self.context = ContextId(u32::try_from(self.varint()?).ok()?);
         Some(StreamRecord::State(self.segment, self.context))
+    }
+
+    fn rewind(&mut self, tag: u8) -> Option<StreamRecord> {
+        if tag != REWIND {
+            return None;
+        }
+        self.state.key = self.state.key.checked_sub(self.varint()?)?;
+        Some(StreamRecord::Rewind)
     }
 
     fn rare(&mut self, tag: u8) -> Option<StreamRecord> {
@@ -586,6 +610,22 @@ mod tests {
             postcard::take_from_bytes(&room[..length]).unwrap();
         assert_eq!(fields, (ALLOC, 40, 160, 0x100, 300, 5));
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn an_interrupted_call_keeps_its_start() {
+        let mut state = DeltaState { key: 500, address: 0 };
+        let event = Event { address: 0x1000, size: 1, ..blank(1, 400, 650, EventKind::Alloc) };
+        let mut room = [0; MAX_EVENT_BYTES];
+        let mut bytes = Vec::new();
+        let length = RecordWriter::new(&mut room).rewind(&mut state, 100);
+        bytes.extend_from_slice(&room[..length]);
+        let length = RecordWriter::new(&mut room).alloc(&mut state, &event);
+        bytes.extend_from_slice(&room[..length]);
+        let base = ChunkBase { key: 500, ..ChunkBase::default() };
+        let mut decoder = Decoder::new(&bytes, ThreadId(1), base);
+        assert_eq!(decoder.next(), Some(StreamRecord::Rewind));
+        assert_eq!(decoder.next(), Some(StreamRecord::Event(event)));
     }
 
     #[test]

@@ -787,7 +787,7 @@ fn decode_records(records: &[u8], base: ChunkBase, entry: &ChunkEntry, decoded: 
         match record {
             StreamRecord::Event(event) => decoded.events.push(event),
             StreamRecord::Rare(key, rare) => decoded.rares.push((key, decoded.events.len(), rare)),
-            StreamRecord::State(..) => {}
+            StreamRecord::State(..) | StreamRecord::Rewind => {}
         }
     }
     decoded.unreadable = entry.header.count - taken;

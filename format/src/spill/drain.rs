@@ -179,8 +179,7 @@ impl<W: Write> Drain<W> {
             .collect();
         totals.sort_by_key(|(id, _)| *id);
         let mut lost: HashMap<ThreadId, u64> = HashMap::new();
-        for index in 0..SLOT_COUNT {
-            let slot = self.spill.slot(index);
+        for slot in self.spill.slots() {
             let thread = slot.thread.load(Acquire);
             if thread != 0 {
                 *lost.entry(ThreadId(thread)).or_default() += slot.lost.load(Relaxed);
@@ -362,14 +361,16 @@ impl<W: Write> Drain<W> {
         let mut latest = 0;
         let mut bound = u64::MAX;
         let ticks_in_a_milli = (self.header.clock.ticks_per_second / 1e3) as u64;
-        for index in 0..SLOT_COUNT {
-            let slot = self.spill.slot(index);
+        for slot in self.spill.slots() {
             if slot.thread.load(Acquire) == 0 {
                 continue;
             }
             let busy = slot.busy.load(Acquire);
             let last = slot.last_key.load(Acquire);
             latest = latest.max(last);
+            if busy > 1 {
+                bound = bound.min(busy);
+            }
             if busy != 0 {
                 bound = bound.min(last);
             }

@@ -63,6 +63,8 @@ pub struct Header {
     pub blocks_used: AtomicU32,
     /// Buffers that were ever taken.
     pub buffers_used: AtomicU32,
+    /// Slots that were ever taken.
+    pub slots_used: AtomicU32,
     /// Threads that were ever met.
     pub threads: AtomicU32,
     /// Backtraces that were ever defined.

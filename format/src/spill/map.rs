@@ -68,6 +68,12 @@ impl SpillMap {
         self.at(0)
     }
 
+    /// Slots that were ever taken; all others are empty.
+    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
+        let used = (self.header().slots_used.load(Acquire) as usize).min(SLOT_COUNT);
+        (0..used).map(|index| self.slot(index))
+    }
+
     /// One thread's slot; `index` below [`SLOT_COUNT`].
     pub fn slot(&self, index: usize) -> &Slot {
         self.at(SLOTS_OFFSET + index * size_of::<Slot>())

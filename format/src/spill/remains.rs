@@ -111,8 +111,7 @@ fn buffer(spill: &SpillMap, index: usize) -> Option<SpillBuffer> {
 /// leaves both: then the record counts.
 pub(crate) fn in_flight(spill: &SpillMap) -> Vec<InFlight> {
     let mut flights = Vec::new();
-    for index in 0..SLOT_COUNT {
-        let slot = spill.slot(index);
+    for slot in spill.slots() {
         let thread = ThreadId(slot.thread.load(Acquire));
         let start = slot.busy.load(Acquire);
         let flight = InFlight {

@@ -1,0 +1,136 @@
+//! What to record and where to: by builder methods or environment variables.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to record, and where to. Every switch is a method here, a variable
+/// `HEAPREEL_…` and a flag of `heapreel record`.
+///
+/// ```
+/// use heapreel::Config;
+///
+/// let config = Config::new("level1.hreel").depth(32).free_backtraces(true);
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) output: PathBuf,
+    pub(crate) session: Option<PathBuf>,
+    pub(crate) backtraces: bool,
+    pub(crate) free_backtraces: bool,
+    pub(crate) latency: bool,
+    pub(crate) depth: u32,
+    pub(crate) slow_call: Duration,
+    pub(crate) children: bool,
+}
+
+impl Config {
+    /// Records to this file. `%p` becomes the process id, `%e` the program's name,
+    /// `%t` the time in seconds since 1970.
+    pub fn new(output: impl Into<PathBuf>) -> Config {
+        Config {
+            output: output.into(),
+            session: None,
+            backtraces: true,
+            free_backtraces: false,
+            latency: true,
+            depth: 64,
+            slow_call: Duration::from_micros(5),
+            children: true,
+        }
+    }
+
+    /// What the environment asks for; `None` where it asks for nothing.
+    ///
+    /// `HEAPREEL_SESSION` is set by `heapreel record`; `HEAPREEL_OUT` names a file.
+    pub fn from_environment() -> Option<Config> {
+        let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let session = path("HEAPREEL_SESSION");
+        let output = path("HEAPREEL_OUT");
+        if session.is_none() && output.is_none() {
+            return None;
+        }
+        let mut config = Config::new(output.unwrap_or_default());
+        config.session = session;
+        config.backtraces = flag("HEAPREEL_BACKTRACES", true);
+        config.free_backtraces = flag("HEAPREEL_FREE_BACKTRACES", false);
+        config.latency = flag("HEAPREEL_LATENCY", true);
+        config.children = flag("HEAPREEL_CHILDREN", true);
+        if let Some(depth) = variable("HEAPREEL_DEPTH").and_then(|text| text.parse().ok()) {
+            config.depth = depth;
+        }
+        if let Some(time) = variable("HEAPREEL_SLOW_CALL").and_then(|text| duration(&text)) {
+            config.slow_call = time;
+        }
+        Some(config)
+    }
+
+    /// Whether allocations carry backtraces (they do). `HEAPREEL_BACKTRACES=0`
+    pub fn backtraces(mut self, on: bool) -> Config {
+        self.backtraces = on;
+        self
+    }
+
+    /// Whether deallocations carry backtraces too (they do not). `HEAPREEL_FREE_BACKTRACES=1`
+    pub fn free_backtraces(mut self, on: bool) -> Config {
+        self.free_backtraces = on;
+        self
+    }
+
+    /// Whether every call is timed (it is). `HEAPREEL_LATENCY=0`
+    pub fn latency(mut self, on: bool) -> Config {
+        self.latency = on;
+        self
+    }
+
+    /// Deepest backtrace in stack frames (64, at most 256). `HEAPREEL_DEPTH=32`
+    pub fn depth(mut self, frames: u32) -> Config {
+        self.depth = frames;
+        self
+    }
+
+    /// Calls slower than this carry what bounds their cause (5 µs). `HEAPREEL_SLOW_CALL=20us`
+    pub fn slow_call(mut self, time: Duration) -> Config {
+        self.slow_call = time;
+        self
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn flag(name: &str, otherwise: bool) -> bool {
+    match variable(name).as_deref() {
+        None => otherwise,
+        Some("0" | "no" | "off" | "false") => false,
+        Some(_) => true,
+    }
+}
+
+/// `5us`, `20µs`, `3ms`, `1s`, `800ns`.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let number: u64 = digits.parse().ok()?;
+    Some(match &text[digits.len()..] {
+        "ns" => Duration::from_nanos(number),
+        "us" | "µs" => Duration::from_micros(number),
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("5us"), Some(Duration::from_micros(5)));
+        assert_eq!(duration("20µs"), Some(Duration::from_micros(20)));
+        assert_eq!(duration("3ms"), Some(Duration::from_millis(3)));
+        assert_eq!(duration("5"), None);
+        assert_eq!(duration("us"), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! Around each call of the allocator: two clock reads, a backtrace, a record.
+//!
+//! ```text
+//! before   backtrace, "a call is under way"
+//! start    clock                           ← key of a release, announced in the slot
+//! inner    the allocator's own call
+//! end      clock                           ← key of an acquisition
+//! publish  the record, "no call is under way"
+//! ```
+//!
+//! Nothing of the recorder is held while the inner call runs: it may take a signal,
+//! throw a C++ exception or never return.
+#![expect(unsafe_code, reason = "stands between the program and its allocator")]
+
+use crate::os::clock;
+use crate::thread::{self, Pending};
+use crate::{session, switch};
+use heapreel_format::{ContextId, Entry, Event, EventKind, SegmentId, StackId, ThreadId};
+
+/// Whether this process records now.
+#[inline(always)]
+pub fn active() -> bool {
+    switch::word() == switch::ON
+}
+
+/// Not recording: almost always because nothing was started.
+#[inline(always)]
+fn idle() -> bool {
+    let word = switch::word();
+    if word == switch::ASK && session::known() {
+        ask();
+        return switch::word() != switch::ON;
+    }
+    word != switch::ON
+}
+
+/// The first call in a forked child.
+#[cold]
+#[inline(never)]
+fn ask() {
+    crate::os::memory::keeping_errno(session::fork_child);
+}
+
+/// An event of this time with nothing else set.
+#[inline(always)]
+pub(crate) fn blank(start: u64, end: u64) -> Event {
+    Event {
+        start,
+        end,
+        address: 0,
+        old_address: 0,
+        size: 0,
+        usable: 0,
+        cost: 0,
+        stack: StackId::NONE,
+        thread: ThreadId(0),
+        context: ContextId::NONE,
+        segment: SegmentId(0),
+        kind: EventKind::Alloc,
+        entry: Entry::Unknown,
+    }
+}
+
+/// Records a failure when the inner call leaves by unwinding: `operator new` throws.
+struct Failing {
+    pending: Option<Pending>,
+    start: u64,
+    size: u64,
+    old: u64,
+}
+
+impl Failing {
+    #[inline(always)]
+    fn passed(mut self) -> Option<Pending> {
+        self.pending.take()
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            let mut event = blank(self.start, clock::end());
+            fail(&mut event, self.size, self.old);
+            // SAFETY: unwinding stays on the thread of the call.
+            unsafe { pending.publish(&mut event) };
+        }
+    }
+}
+
+fn fail(event: &mut Event, size: u64, old: u64) {
+    event.kind = if old == 0 { EventKind::FailedAlloc } else { EventKind::FailedRealloc };
+    event.old_address = old;
+    event.size = size;
+}
+
+/// Runs `inner`, which allocates `size` bytes, and records it. `align` is 0 where the
+/// program asked for none. A null result is a failed allocation.
+///
+/// # Safety
+///
+/// `inner` must be the allocator's own call for this request.
+#[inline(always)]
+pub unsafe fn allocate(
+    entry: Entry,
+    size: usize,
+    align: usize,
+    zeroed: bool,
+    inner: impl FnOnce() -> *mut u8,
+) -> *mut u8 {
+    if idle() {
+        return inner();
+    }
+    // SAFETY: a hook on the thread that makes the call.
+    let Some(pending) = (unsafe { thread::before(entry, align, 0, true) }) else { return inner() };
+    let latency = pending.latency;
+    let start = if latency { clock::start() } else { 0 };
+    let failing = Failing { pending: Some(pending), start, size: size as u64, old: 0 };
+    let address = inner();
+    let end = clock::end();
+    let Some(pending) = failing.passed() else { return address };
+    let mut event = blank(if latency { start } else { end }, end);
+    event.address = address as u64;
+    event.size = size as u64;
+    if zeroed {
+        event.kind = EventKind::AllocZeroed;
+    }
+    if address.is_null() {
+        fail(&mut event, size as u64, 0);
+    }
+    // SAFETY: the same thread as above.
+    unsafe { pending.publish(&mut event) };
+    address
+}
+
+/// Runs `inner`, which gives the block at `address` back, and records it. Null is no event.
+///
+/// # Safety
+///
+/// `inner` must be the allocator's own call for this block.
+#[inline(always)]
+pub unsafe fn deallocate(entry: Entry, address: *mut u8, inner: impl FnOnce()) {
+    if address.is_null() || idle() {
+        return inner();
+    }
+    // SAFETY: a hook on the thread that makes the call.
+    let Some(pending) = (unsafe { thread::before(entry, 0, address as u64, false) }) else { return inner() };
+    let latency = pending.latency;
+    let start = clock::start();
+    // SAFETY: the same thread as above.
+    unsafe { pending.announce(start) };
+    inner();
+    let end = if latency { clock::end() } else { start };
+    let mut event = blank(start, end);
+    event.kind = EventKind::Dealloc;
+    event.entry = entry;
+    event.address = address as u64;
+    // SAFETY: the same thread as above.
+    unsafe { pending.publish(&mut event) };
+}
+
+/// Runs `inner`, which changes the block at `old` to `size` bytes, and records it.
+/// A null result leaves the old block as it was.
+///
+/// # Safety
+///
+/// `inner` must be the allocator's own call for this request; `old` is not null and
+/// `size` not one that frees.
+#[inline(always)]
+pub unsafe fn reallocate(
+    entry: Entry,
+    old: *mut u8,
+    size: usize,
+    align: usize,
+    inner: impl FnOnce() -> *mut u8,
+) -> *mut u8 {
+    if idle() {
+        return inner();
+    }
+    // SAFETY: a hook on the thread that makes the call.
+    let Some(pending) = (unsafe { thread::before(entry, align, old as u64, true) }) else { return inner() };
+    let start = clock::start();
+    // SAFETY: the same thread as above.
+    unsafe { pending.announce(start) };
+    let failing = Failing { pending: Some(pending), start, size: size as u64, old: old as u64 };
+    let address = inner();
+    let end = clock::end();
+    let Some(pending) = failing.passed() else { return address };
+    let mut event = blank(start, end);
+    event.kind = EventKind::Realloc;
+    event.old_address = old as u64;
+    event.address = address as u64;
+    event.size = size as u64;
+    if address.is_null() {
+        fail(&mut event, size as u64, old as u64);
+        event.address = 0;
+    }
+    // SAFETY: the same thread as above.
+    unsafe { pending.publish(&mut event) };
+    address
+}

@@ -1,0 +1,6 @@
+//! Linux on x86-64.
+
+pub(crate) mod clock;
+pub(crate) mod memory;
+pub(crate) mod process;
+pub(crate) mod tls;

@@ -1,0 +1,61 @@
+//! Facts of this process and its threads, by direct system calls.
+#![expect(unsafe_code, reason = "system calls that libc wraps or caches")]
+
+/// This process's id, asked from the kernel: a cached one is wrong after a raw fork.
+pub(crate) fn pid() -> u32 {
+    // SAFETY: no arguments.
+    (unsafe { libc::syscall(libc::SYS_getpid) }) as u32
+}
+
+/// This thread's id.
+pub(crate) fn tid() -> u32 {
+    // SAFETY: no arguments.
+    (unsafe { libc::syscall(libc::SYS_gettid) }) as u32
+}
+
+/// Whether a thread of this process is still there.
+pub(crate) fn thread_lives(pid: u32, tid: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    (unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) }) == 0
+}
+
+/// This thread's name as the kernel knows it.
+pub(crate) fn thread_name(name: &mut [u8; 16]) -> &str {
+    // SAFETY: the kernel writes at most 16 bytes, terminated.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    std::str::from_utf8(&name[..length]).unwrap_or("?")
+}
+
+/// What this thread met so far: page faults without and with input or output,
+/// voluntary and involuntary switches.
+pub(crate) fn thread_usage() -> [u32; 4] {
+    // SAFETY: an all-zero rusage is valid, and the kernel writes it whole.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    [usage.ru_minflt as u32, usage.ru_majflt as u32, usage.ru_nvcsw as u32, usage.ru_nivcsw as u32]
+}
+
+/// Random bytes from the kernel.
+pub(crate) fn random() -> [u8; 16] {
+    let mut bytes = [0u8; 16];
+    // SAFETY: writes at most 16 bytes to a local.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+    bytes
+}
+
+/// Lets other threads run for this long.
+pub(crate) fn nap(micros: u32) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(micros) * 1000 };
+    // SAFETY: reads a local; an interrupted sleep is only shorter.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}
+
+/// Writes one line to standard error without allocating or buffering.
+pub(crate) fn complain(line: &str) {
+    // SAFETY: writes bytes of a live string; a short write is accepted.
+    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+}

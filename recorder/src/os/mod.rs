@@ -1,0 +1,5 @@
+//! What the operating system and the processor give: memory, clock, thread word.
+
+mod linux;
+
+pub(crate) use linux::{clock, memory, process, tls};

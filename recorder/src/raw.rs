@@ -1,0 +1,131 @@
+//! For the preload library: the recorder without Rust's types around it.
+
+pub use crate::hooks::{active, allocate, deallocate, reallocate};
+pub use crate::session::Origin;
+pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, SegmentId};
+
+use crate::config::Config;
+use crate::os::process;
+use crate::{names, session, switch, thread, unwind};
+use heapreel_format::{Definition, Rare, ThreadId};
+use std::borrow::Cow;
+
+/// Starts to record if the environment asks for it; whether it does now. One line on
+/// standard error tells where it was asked for and cannot be.
+pub fn start_from_environment(origin: Origin) -> bool {
+    let Some(config) = Config::from_environment() else {
+        if !session::known() {
+            switch::set(switch::OFF);
+        }
+        return false;
+    };
+    match session::start(config, origin) {
+        Ok(()) => true,
+        Err(session::StartError::AlreadyStarted) => hooks_are_on(),
+        Err(error) => {
+            process::complain(&format!("heapreel: not recording: {error}\n"));
+            false
+        }
+    }
+}
+
+fn hooks_are_on() -> bool {
+    switch::word() == switch::ON
+}
+
+/// Ends the recording.
+pub fn stop(ended: Ended) {
+    session::stop(ended);
+}
+
+/// Notes how the program is about to end; it records on until it does.
+pub fn ending(ended: Ended) {
+    session::ending(ended);
+}
+
+/// Whether this process drains itself, and so has to call [`stop`] at its end.
+pub fn drains_itself() -> bool {
+    session::current().is_some_and(|session| !session.output().as_os_str().is_empty())
+}
+
+/// Names the allocator beneath the recorder, before the start.
+pub fn name_allocator(name: &str) {
+    session::name_allocator(name);
+}
+
+/// A library is about to be unloaded: what is known of code addresses is void.
+pub fn modules_changed() {
+    unwind::forget_modules();
+    if hooks_are_on() {
+        let key = crate::os::clock::end();
+        thread::define(&Definition::Generation { generation: unwind::generation(), key });
+    }
+}
+
+/// In the child of a fork.
+pub fn fork_child() {
+    session::fork_child();
+}
+
+/// Ends a game frame.
+pub fn frame_mark(id: LoopId) {
+    if hooks_are_on() {
+        thread::rare(&Rare::FrameMark { id });
+    }
+}
+
+/// The number of a loop.
+pub fn loop_id(name: &str, source: FrameSource, symbol: &str) -> LoopId {
+    names::game_loop(name, source, symbol)
+}
+
+/// The number of a mark's or phase's name.
+pub fn name_id(text: &str) -> NameId {
+    names::name(text)
+}
+
+/// Notes a named instant.
+pub fn mark(name: NameId) {
+    if hooks_are_on() {
+        thread::rare(&Rare::Mark { name });
+    }
+}
+
+/// Begins a phase.
+pub fn phase_begin(name: NameId) {
+    if hooks_are_on() {
+        thread::rare(&Rare::PhaseBegin { name });
+    }
+}
+
+/// Ends a phase.
+pub fn phase_end(name: NameId) {
+    if hooks_are_on() {
+        thread::rare(&Rare::PhaseEnd { name });
+    }
+}
+
+/// The number of a segment.
+pub fn segment_id(name: &str, budget: u64) -> SegmentId {
+    names::segment(name, budget)
+}
+
+/// Changes this thread's segment; gives back what it was.
+pub fn set_segment(id: SegmentId) -> SegmentId {
+    thread::change_place(|place| place.segment = id).segment
+}
+
+/// Says what this thread means to the frame.
+pub fn thread_role(role: Role) {
+    if hooks_are_on() {
+        thread::define_mine(|id| Definition::ThreadRole { id, role });
+    }
+}
+
+/// Names this thread.
+pub fn thread_name(name: &str) {
+    if hooks_are_on() {
+        let define = |id: ThreadId| Definition::ThreadName { id, name: Cow::Owned(name.to_owned()) };
+        thread::define_mine(define);
+    }
+}

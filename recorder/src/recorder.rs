@@ -1,0 +1,82 @@
+//! The global allocator of a Rust game.
+#![expect(unsafe_code, reason = "implements GlobalAlloc")]
+
+use crate::hooks;
+use heapreel_format::Entry;
+use std::alloc::{GlobalAlloc, Layout, System};
+
+/// A global allocator that records what goes through it to the allocator inside.
+///
+/// Until a recording is started each call costs one load and a predictable branch.
+///
+/// ```no_run
+/// use std::alloc::System;
+///
+/// #[global_allocator]
+/// static ALLOC: heapreel::Recorder<System> = heapreel::Recorder::system();
+/// # fn main() {}
+/// ```
+#[derive(Debug, Default)]
+pub struct Recorder<A> {
+    inner: A,
+}
+
+impl Recorder<System> {
+    /// Records what goes through to the system's allocator.
+    pub const fn system() -> Self {
+        Recorder { inner: System }
+    }
+}
+
+impl<A: GlobalAlloc> Recorder<A> {
+    /// Records what goes through to `inner`.
+    pub const fn new(inner: A) -> Self {
+        Recorder { inner }
+    }
+
+    /// The allocator inside.
+    pub const fn inner(&self) -> &A {
+        &self.inner
+    }
+}
+
+/// What malloc aligns to anyway, and so counts as no request (System V ABI).
+const ORDINARY_ALIGN: usize = 16;
+
+#[inline(always)]
+fn asked_align(layout: Layout) -> usize {
+    if layout.align() > ORDINARY_ALIGN { layout.align() } else { 0 }
+}
+
+// SAFETY: every call is passed on to `inner` exactly once with its arguments
+// unchanged, and `inner`'s result is returned; recording beside it touches no block.
+// The hooks never unwind: nothing on their path can panic.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are `inner`'s.
+        let call = || unsafe { self.inner.alloc(layout) };
+        // SAFETY: `call` is the allocator's own call for this request.
+        unsafe { hooks::allocate(Entry::RustAlloc, layout.size(), asked_align(layout), false, call) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are `inner`'s.
+        let call = || unsafe { self.inner.alloc_zeroed(layout) };
+        // SAFETY: as in `alloc`.
+        unsafe { hooks::allocate(Entry::RustAllocZeroed, layout.size(), asked_align(layout), true, call) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are `inner`'s.
+        let call = || unsafe { self.inner.dealloc(address, layout) };
+        // SAFETY: `call` gives this very block back.
+        unsafe { hooks::deallocate(Entry::RustDealloc, address, call) }
+    }
+
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promises are `inner`'s.
+        let call = || unsafe { self.inner.realloc(address, layout, size) };
+        // SAFETY: `call` changes this very block; Rust never reallocates to nothing.
+        unsafe { hooks::reallocate(Entry::RustRealloc, address, size, asked_align(layout), call) }
+    }
+}

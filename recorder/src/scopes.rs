@@ -1,0 +1,178 @@
+//! What a game tells about itself: frames, phases, marks, segments, roles.
+//!
+//! All of it costs a load and a branch while nothing is recorded.
+
+use crate::{hooks, names, thread};
+use heapreel_format::{Definition, FrameSource, LoopId, NameId, Rare, Role, SegmentId};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// A number that is asked for once and then remembered: 0 is "not yet".
+#[derive(Debug)]
+struct Remembered(AtomicU32);
+
+impl Remembered {
+    const fn new() -> Self {
+        Remembered(AtomicU32::new(0))
+    }
+
+    /// The number, counted from 0.
+    fn get(&self, ask: impl FnOnce() -> u32) -> u32 {
+        match self.0.load(Relaxed) {
+            0 => {
+                let number = ask();
+                self.0.store(number + 1, Relaxed);
+                number
+            }
+            known => known - 1,
+        }
+    }
+}
+
+/// Ends a game frame of the loop "main", and begins the next one.
+///
+/// ```
+/// // at the end of every turn of the game loop
+/// heapreel::frame_mark();
+/// ```
+#[inline]
+pub fn frame_mark() {
+    if hooks::active() {
+        thread::rare(&Rare::FrameMark { id: LoopId(0) });
+    }
+}
+
+/// Ends a game frame of another loop.
+#[inline]
+pub fn frame_mark_in(game_loop: &'static Loop) {
+    if hooks::active() {
+        game_loop.mark();
+    }
+}
+
+/// A game loop beside "main": simulation, render, server.
+///
+/// ```
+/// static SIM: heapreel::Loop = heapreel::Loop::new("sim");
+/// heapreel::frame_mark_in(&SIM);
+/// ```
+#[derive(Debug)]
+pub struct Loop {
+    name: &'static str,
+    number: Remembered,
+}
+
+impl Loop {
+    /// A loop of this name; the same name is the same loop.
+    pub const fn new(name: &'static str) -> Loop {
+        Loop { name, number: Remembered::new() }
+    }
+
+    fn mark(&self) {
+        let number = self.number.get(|| u32::from(names::game_loop(self.name, FrameSource::Interface, "").0));
+        thread::rare(&Rare::FrameMark { id: LoopId(number as u16) });
+    }
+}
+
+/// Notes a named instant; reports can begin or end there.
+///
+/// ```
+/// heapreel::mark("level loaded");
+/// ```
+pub fn mark(name: &str) {
+    if hooks::active() {
+        thread::rare(&Rare::Mark { name: names::name(name) });
+    }
+}
+
+/// A stretch such as loading, whose long frames are no spikes; it ends when dropped.
+///
+/// ```
+/// let loading = heapreel::phase("loading");
+/// // load
+/// drop(loading);
+/// ```
+#[must_use = "the phase ends when this value is dropped"]
+pub fn phase(name: &str) -> Phase {
+    let name = hooks::active().then(|| {
+        let name = names::name(name);
+        thread::rare(&Rare::PhaseBegin { name });
+        name
+    });
+    Phase { name }
+}
+
+/// See [`phase`].
+#[derive(Debug)]
+pub struct Phase {
+    name: Option<NameId>,
+}
+
+impl Drop for Phase {
+    fn drop(&mut self) {
+        if let Some(name) = self.name
+            && hooks::active()
+        {
+            thread::rare(&Rare::PhaseEnd { name });
+        }
+    }
+}
+
+/// A named use of memory, with a budget.
+///
+/// ```
+/// static TEMP: heapreel::Segment = heapreel::Segment::new("Temp").budget(8 << 20);
+///
+/// let _temp = TEMP.enter(); // this thread's allocations belong to Temp until it is dropped
+/// ```
+#[derive(Debug)]
+pub struct Segment {
+    name: &'static str,
+    budget: u64,
+    number: Remembered,
+}
+
+impl Segment {
+    /// A segment of this name without a budget; the same name is the same segment.
+    pub const fn new(name: &'static str) -> Segment {
+        Segment { name, budget: 0, number: Remembered::new() }
+    }
+
+    /// Gives it a budget in bytes.
+    pub const fn budget(mut self, bytes: u64) -> Segment {
+        self.budget = bytes;
+        self
+    }
+
+    /// Makes it this thread's segment until the value is dropped.
+    #[must_use = "the segment is left when this value is dropped"]
+    pub fn enter(&'static self) -> SegmentScope {
+        let before = hooks::active().then(|| {
+            let number = self.number.get(|| u32::from(names::segment(self.name, self.budget).0));
+            thread::change_place(|place| place.segment = SegmentId(number as u16)).segment
+        });
+        SegmentScope { before, on_this_thread: PhantomData }
+    }
+}
+
+/// See [`Segment::enter`].
+#[derive(Debug)]
+pub struct SegmentScope {
+    before: Option<SegmentId>,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for SegmentScope {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            thread::change_place(|place| place.segment = before);
+        }
+    }
+}
+
+/// Says what this thread means to the frame.
+pub fn thread_role(role: Role) {
+    if hooks::active() {
+        thread::define_mine(|id| Definition::ThreadRole { id, role });
+    }
+}

@@ -1,0 +1,255 @@
+//! One recording of this process: whether it runs, where it writes, what it keeps.
+
+use crate::config::Config;
+use crate::os::{clock, memory, process};
+use crate::spill::Spill;
+use crate::{drain, modules, names, stacks, switch, thread, unwind};
+use heapreel_format::spill::ended_word;
+use heapreel_format::{Definition, Ended, FileHeader, ProcessFacts, Settings, TraceId};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// What hooks need to know of the settings.
+#[derive(Clone, Copy)]
+pub(crate) struct Switches {
+    pub(crate) backtraces: bool,
+    pub(crate) free_backtraces: bool,
+    pub(crate) latency: bool,
+    pub(crate) depth: u32,
+    /// Calls longer than this many ticks are slow.
+    pub(crate) slow_ticks: u64,
+    /// Addresses of this library, whose stack frames are left out; empty for the crate.
+    pub(crate) own_code: (u64, u64),
+}
+
+/// A recording that was started. Leaked: late threads may still look at it.
+pub(crate) struct Session {
+    pub(crate) spill: Spill,
+    pub(crate) switches: Switches,
+    pub(crate) pid: u32,
+    config: Config,
+}
+
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+static STARTING: AtomicBool = AtomicBool::new(false);
+/// The process in which SESSION was started; another one means we are its child.
+static PID: AtomicU32 = AtomicU32::new(0);
+
+/// Who asks to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The preload library.
+    Preload,
+    /// The crate, within the program.
+    Crate,
+}
+
+/// Why a recording did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// It runs already, or has run: one recording a process.
+    #[error("heapreel records this process already")]
+    AlreadyStarted,
+    /// Neither shared memory nor the trace's folder takes the spill.
+    #[error("no place for the spill: {0}")]
+    NoSpill(std::io::Error),
+    /// The trace file cannot be created.
+    #[error("{path}: the trace cannot be created: {source}", path = path.display())]
+    NoTrace {
+        /// Where it was to go.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: std::io::Error,
+    },
+    /// The kernel gives no memory.
+    #[error("no memory for the recorder")]
+    NoMemory,
+}
+
+/// The running recording.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Session> {
+    let session = SESSION.load(Acquire);
+    // SAFETY: only `start` stores a pointer here, of a leaked, never changed value.
+    #[expect(unsafe_code, reason = "a leaked value behind an atomic pointer")]
+    unsafe {
+        session.as_ref()
+    }
+}
+
+/// Starts to record as `config` says.
+pub(crate) fn start(config: Config, origin: Origin) -> Result<(), StartError> {
+    if STARTING.swap(true, AcqRel) {
+        return Err(StartError::AlreadyStarted);
+    }
+    let started = memory::keeping_errno(|| set_up(config, origin));
+    if started.is_err() {
+        switch::set(switch::OFF);
+        STARTING.store(false, Release);
+    }
+    started
+}
+
+fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
+    memory::wipe_on_fork(switch::page());
+    unwind::init();
+    if !stacks::set_up() {
+        return Err(StartError::NoMemory);
+    }
+    let mut header = header(&config, origin);
+    let place = place_of_spill(&config);
+    let spill = Spill::create(&place, &mut header).map_err(StartError::NoSpill)?;
+    let pid = header.process.pid;
+    let switches = Switches {
+        backtraces: config.backtraces,
+        free_backtraces: config.free_backtraces,
+        latency: config.latency,
+        depth: config.depth.clamp(1, thread::MAX_DEPTH as u32),
+        slow_ticks: (config.slow_call.as_nanos() as f64 * header.clock.ticks_per_second / 1e9) as u64,
+        own_code: if origin == Origin::Preload { own_code() } else { (0, 0) },
+    };
+    let in_process = config.session.is_none();
+    let session = Box::leak(Box::new(Session { spill, switches, pid, config }));
+    PID.store(pid, Release);
+    SESSION.store(session, Release);
+    if in_process
+        && let Err(error) = drain::start(session, &header)
+    {
+        _ = std::fs::remove_file(&place);
+        SESSION.store(std::ptr::null_mut(), Release);
+        return Err(error);
+    }
+    thread::calibrate(session);
+    switch::set(switch::ON);
+    Ok(())
+}
+
+/// The address range of the library that this code is in.
+fn own_code() -> (u64, u64) {
+    unwind::module_of(own_code as *const () as u64).map_or((0, 0), |module| (module.start, module.end))
+}
+
+/// Ends the recording; events after it are not seen.
+pub(crate) fn stop(ended: Ended) {
+    let Some(session) = current() else { return };
+    if PID.load(Acquire) != process::pid() || switch::word() != switch::ON {
+        return;
+    }
+    session.spill.header().ended.store(ended_word(ended), Release);
+    switch::set(switch::OFF);
+    drain::finish(ended);
+}
+
+/// Notes how the program is about to end, while it still records.
+pub(crate) fn ending(ended: Ended) {
+    if let Some(session) = current()
+        && PID.load(Acquire) == process::pid()
+    {
+        session.spill.header().ended.store(ended_word(ended), Release);
+    }
+}
+
+/// In the child of a fork: forgets the parent's recording without touching it, and
+/// starts one of its own where children are followed.
+pub(crate) fn fork_child() {
+    if switch::word() != switch::ASK {
+        return;
+    }
+    let parent = current();
+    let Some(parent) = parent else { return };
+    if PID.load(Acquire) == process::pid() {
+        return;
+    }
+    // One thread of a forked child comes here first and does it; a child has one.
+    SESSION.store(std::ptr::null_mut(), Release);
+    thread::forget();
+    stacks::forget();
+    names::forget();
+    modules::forget();
+    drain::forget();
+    let follow = parent.config.children && parent.config.session.is_some();
+    STARTING.store(false, Release);
+    if !follow || start(parent.config.clone(), origin_of(parent)).is_err() {
+        switch::set(switch::OFF);
+    }
+}
+
+fn origin_of(session: &Session) -> Origin {
+    if session.switches.own_code == (0, 0) { Origin::Crate } else { Origin::Preload }
+}
+
+/// Whether a recording was started here or in a parent.
+pub(crate) fn known() -> bool {
+    !SESSION.load(Relaxed).is_null()
+}
+
+/// Definitions that every trace begins with.
+pub(crate) fn first_definitions(session: &Session) {
+    let _ = session;
+    thread::define(&Definition::Generation { generation: unwind::generation(), key: clock::end() });
+}
+
+fn place_of_spill(config: &Config) -> PathBuf {
+    let random = process::random();
+    let random: String = random.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let pid = process::pid();
+    match &config.session {
+        Some(folder) => folder.join(format!("{pid}-{random}.spill")),
+        None => PathBuf::from(format!("/dev/shm/heapreel-{pid}-{random}.spill")),
+    }
+}
+
+fn header(config: &Config, origin: Origin) -> FileHeader {
+    FileHeader {
+        id: TraceId(process::random()),
+        clock: clock::set_up(),
+        process: process_facts(),
+        settings: Settings {
+            recorder: env!("CARGO_PKG_VERSION").to_owned(),
+            preload: origin == Origin::Preload,
+            backtraces: config.backtraces,
+            free_backtraces: config.free_backtraces,
+            latency: config.latency,
+            usable_sizes: false,
+            depth: config.depth,
+            slow_call_nanos: config.slow_call.as_nanos() as u64,
+        },
+        spill: String::new(),
+    }
+}
+
+fn process_facts() -> ProcessFacts {
+    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let link = |path: &str| std::fs::read_link(path).map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
+    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let arguments = arguments.strip_suffix(&[0]).unwrap_or(&arguments);
+    ProcessFacts {
+        pid: process::pid(),
+        parent_pid: std::os::unix::process::parent_id(),
+        executable: link("/proc/self/exe"),
+        arguments: arguments.split(|byte| *byte == 0).map(|a| String::from_utf8_lossy(a).into_owned()).collect(),
+        folder: link("/proc/self/cwd"),
+        page_size: 4096,
+        allocator: ALLOCATOR.get().cloned().unwrap_or_default(),
+        machine: format!("Linux {} x86-64", text("/proc/sys/kernel/osrelease")),
+    }
+}
+
+static ALLOCATOR: OnceLock<String> = OnceLock::new();
+
+/// Tells the name of the allocator beneath the recorder, before the start.
+pub(crate) fn name_allocator(name: &str) {
+    _ = ALLOCATOR.set(name.to_owned());
+}
+
+impl Session {
+    /// Where the trace is to go, for a recording without a wrapper.
+    pub(crate) fn output(&self) -> &std::path::Path {
+        &self.config.output
+    }
+}

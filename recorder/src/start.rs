@@ -1,0 +1,99 @@
+//! Starting and stopping from within a game.
+#![expect(unsafe_code, reason = "a function that runs before main")]
+
+use crate::config::Config;
+use crate::session::{self, Origin, StartError};
+use crate::{hooks, raw};
+use heapreel_format::Ended;
+
+/// Starts to record this process.
+///
+/// Under `heapreel record`, or where `HEAPREEL_OUT` is set, recording began before
+/// `main`: then this does nothing and succeeds, so that the outer wish wins.
+///
+/// # Errors
+///
+/// [`StartError`] where the trace or the spill cannot be created.
+pub fn start(config: Config) -> Result<(), StartError> {
+    if hooks::active() {
+        return Ok(());
+    }
+    let outcome = session::start(config, Origin::Crate);
+    if outcome.is_ok() {
+        stop_at_exit();
+    }
+    outcome
+}
+
+/// Ends the recording and waits until the trace is whole.
+pub fn stop() {
+    if raw::drains_itself() {
+        session::stop(Ended::Stopped);
+    } else {
+        session::ending(Ended::Stopped);
+    }
+}
+
+/// Whether this process records now.
+pub fn is_recording() -> bool {
+    hooks::active()
+}
+
+/// Finishes the trace when the program exits in an orderly way.
+fn stop_at_exit() {
+    extern "C" fn at_exit(status: libc::c_int, _: *mut libc::c_void) {
+        if raw::drains_itself() {
+            session::stop(Ended::Exit(status));
+        } else {
+            session::ending(Ended::Exit(status));
+        }
+    }
+    unsafe extern "C" {
+        fn on_exit(
+            function: extern "C" fn(libc::c_int, *mut libc::c_void),
+            argument: *mut libc::c_void,
+        ) -> libc::c_int;
+    }
+    // SAFETY: glibc's on_exit(3) takes a function of this signature; it lives for ever.
+    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+}
+
+extern "C" fn before_main() {
+    // Under the preload library that one records, and this copy stays off.
+    if !left_to_the_preload() && raw::start_from_environment(Origin::Crate) {
+        stop_at_exit();
+    }
+}
+
+/// The preload library exports a function that says whether it records. Where this
+/// code is part of that library, its own constructor decides.
+fn left_to_the_preload() -> bool {
+    // SAFETY: asks the loader for a name; the function, if there, takes nothing and
+    // returns a C int.
+    unsafe {
+        let place = libc::dlsym(libc::RTLD_DEFAULT, c"heapreel_preload_active".as_ptr());
+        if place.is_null() {
+            return false;
+        }
+        if image_of(place) == image_of(before_main as *const libc::c_void) {
+            return true;
+        }
+        let active: extern "C" fn() -> libc::c_int = std::mem::transmute(place);
+        active() != 0
+    }
+}
+
+/// Where the image that holds this address begins.
+fn image_of(address: *const libc::c_void) -> usize {
+    // SAFETY: dladdr writes to a local; an all-zero Dl_info is valid.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        libc::dladdr(address, &raw mut info);
+        info.dli_fbase as usize
+    }
+}
+
+/// Run by the loader before `main` (System V ABI, "Initialization and Termination Functions").
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;

@@ -1,0 +1,168 @@
+//! A thread's stream of records: writes them into buffers of the spill.
+//!
+//! A record counts once the buffer's commit word covers it; the word is stored with
+//! Release after the record's bytes. Delta state moves only after that store, so a
+//! record given up half way leaves no trace.
+#![expect(unsafe_code, reason = "writes into the spill's buffers")]
+
+use crate::os::process;
+use crate::spill::Spill;
+use heapreel_format::spill::{BUFFER_BYTES, BUFFER_DATA, BufferHeader, Slot, commit_word};
+use heapreel_format::{ContextId, DeltaState, Event, EventKind, MAX_EVENT_BYTES, Rare, RecordWriter, SegmentId};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// Room that is kept for one event with a state change and a rewind before it.
+const ROOM: usize = MAX_EVENT_BYTES + 48;
+/// How long a thread waits for the drain, in naps of [`NAP_MICROS`], before it
+/// counts its events as lost: one second.
+const NAPS: u32 = 5_000;
+const NAP_MICROS: u32 = 200;
+
+/// The segment and context in which a thread works.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) segment: SegmentId,
+    pub(crate) context: ContextId,
+}
+
+#[derive(Default)]
+/// One stream: the thread's own, or the one of its signal handlers.
+pub(crate) struct Stream {
+    buffer: Option<NonNull<BufferHeader>>,
+    index: usize,
+    used: usize,
+    count: u32,
+    number: u64,
+    state: DeltaState,
+    place: Place,
+}
+
+impl Stream {
+    /// Publishes an event; false where it was lost.
+    #[inline(always)]
+    pub(crate) fn event(&mut self, owner: &Owner<'_>, place: Place, event: &Event) -> bool {
+        let Some(room) = self.room(owner, ROOM) else { return false };
+        let mut state = self.state;
+        let (mut length, mut records) = (0, 1);
+        if place != self.place {
+            length = RecordWriter::new(room).state(place.segment, place.context);
+            records = 2;
+        }
+        if event.start < state.key {
+            length += RecordWriter::new(&mut room[length..]).rewind(&mut state, self.state.key - event.start);
+            records += 1;
+        }
+        let writer = RecordWriter::new(&mut room[length..]);
+        length += match event.kind {
+            EventKind::Alloc | EventKind::AllocZeroed => writer.alloc(&mut state, event),
+            EventKind::Dealloc => writer.dealloc(&mut state, event),
+            _ => writer.event(&mut state, event),
+        };
+        self.commit(length, records);
+        self.state = state;
+        self.place = place;
+        true
+    }
+
+    /// Publishes a rare record; false where it was lost.
+    pub(crate) fn rare(&mut self, owner: &Owner<'_>, key: u64, rare: &Rare) -> bool {
+        let Some(room) = self.room(owner, ROOM + 128) else { return false };
+        let mut state = self.state;
+        let length = RecordWriter::new(room).rare(&mut state, key, rare);
+        if length == 0 {
+            return false;
+        }
+        self.commit(length, 1);
+        self.state = state;
+        true
+    }
+
+    #[inline(always)]
+    fn commit(&mut self, length: usize, records: u32) {
+        self.used += length;
+        self.count += records;
+        if let Some(buffer) = self.buffer {
+            // SAFETY: a BufferHeader is all atomics; the mapping stays.
+            let header = unsafe { buffer.as_ref() };
+            // Release: whoever loads this word sees the record's bytes.
+            header.commit.store(commit_word(self.used, self.count), Release);
+        }
+    }
+
+    #[inline(always)]
+    fn room(&mut self, owner: &Owner<'_>, bytes: usize) -> Option<&'static mut [u8]> {
+        if (self.buffer.is_none() || self.used + bytes > BUFFER_BYTES - BUFFER_DATA) && !self.next_buffer(owner) {
+            return None;
+        }
+        let place = self.buffer?.cast::<u8>();
+        // SAFETY: this stream owns the buffer; `used + bytes` lies within it (just
+        // checked), and nobody reads beyond the committed length.
+        Some(unsafe { std::slice::from_raw_parts_mut(place.add(BUFFER_DATA + self.used).as_ptr(), bytes) })
+    }
+
+    /// Leaves the current buffer to the drain, and claims another one.
+    #[cold]
+    fn next_buffer(&mut self, owner: &Owner<'_>) -> bool {
+        self.leave(owner);
+        let Some(index) = claim(owner) else { return false };
+        let buffer = owner.spill.buffer(index);
+        // SAFETY: claimed by this thread; all fields are atomics.
+        let header = unsafe { buffer.as_ref() };
+        header.thread.store(owner.thread, Relaxed);
+        header.nested.store(u32::from(owner.nested), Relaxed);
+        header.first_number.store(self.number, Relaxed);
+        header.base_key.store(self.state.key, Relaxed);
+        header.base_address.store(self.state.address, Relaxed);
+        header.segment.store(u32::from(self.place.segment.0), Relaxed);
+        header.context.store(self.place.context.0, Relaxed);
+        header.last_key.store(0, Relaxed);
+        self.buffer = Some(buffer);
+        self.index = index;
+        true
+    }
+
+    /// Hands the current buffer to the drain, if there is one.
+    pub(crate) fn leave(&mut self, owner: &Owner<'_>) {
+        if let Some(buffer) = self.buffer.take() {
+            // SAFETY: still this thread's; all fields are atomics.
+            unsafe { buffer.as_ref() }.last_key.store(self.state.key, Relaxed);
+            owner.spill.leave_buffer(self.index);
+        }
+        self.number += u64::from(self.count);
+        self.used = 0;
+        self.count = 0;
+    }
+}
+
+/// Whose stream it is.
+pub(crate) struct Owner<'a> {
+    pub(crate) spill: &'a Spill,
+    pub(crate) slot: &'a Slot,
+    pub(crate) thread: u32,
+    pub(crate) nested: bool,
+}
+
+/// An empty buffer; waits for the drain as long as it moves, at most a second in
+/// all, and never in a signal handler's stream.
+fn claim(owner: &Owner<'_>) -> Option<usize> {
+    if let Some(index) = owner.spill.claim_buffer() {
+        return Some(index);
+    }
+    if owner.nested {
+        return None;
+    }
+    let before = crate::os::clock::end();
+    let heartbeat = owner.spill.header().heartbeat.load(Relaxed);
+    let mut claimed = None;
+    for nap in 0..NAPS {
+        process::nap(NAP_MICROS);
+        claimed = owner.spill.claim_buffer();
+        let drained = owner.spill.header().heartbeat.load(Relaxed) != heartbeat;
+        if claimed.is_some() || nap > NAPS / 4 && !drained {
+            break;
+        }
+    }
+    owner.slot.stalled.fetch_add(crate::os::clock::end() - before, Relaxed);
+    claimed
+}

@@ -1,0 +1,629 @@
+//! What the recorder keeps for each thread, and how a thread comes to it.
+//!
+//! The state hangs from the thread's one word and lives in memory straight from the
+//! kernel. A thread that ends says nothing; the next one to arrive finds its state by
+//! the kernel's word that the thread is gone, hands its buffers over and moves in.
+//!
+//! The recorder's own code marks itself by the stack pointer it was entered at. A
+//! signal handler that interrupts it finds the mark and uses the *nested* half of
+//! everything. A mark left behind by a jump out of a handler is recognised because
+//! the stack has shrunk past it. No mark is held across the allocator's own call.
+#![expect(unsafe_code, reason = "per-thread state behind a raw pointer")]
+
+use crate::definitions::DefinitionWriter;
+use crate::os::{clock, memory, process, tls};
+use crate::session::{self, Session, Switches};
+use crate::spill::Spill;
+use crate::stacks::{self, Found, StackCache};
+use crate::stream::{Owner, Place, Stream};
+use crate::unwind::{self, StackBounds};
+use heapreel_format::spill::Slot;
+use heapreel_format::{Definition, Entry, Event, Rare, StackId, ThreadId};
+use std::borrow::Cow;
+use std::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    compiler_fence,
+};
+
+/// Deepest backtrace in stack frames.
+pub(crate) const MAX_DEPTH: usize = 256;
+/// One event in so many is timed whole, recording included.
+const SAMPLED: u32 = 1024;
+/// Thread words that are no pointer: none yet, and "leave this thread alone".
+const NONE: usize = 0;
+const IGNORED: usize = 1;
+/// States of other threads that an arriving thread looks at.
+const LOOKED_AT: usize = 256;
+
+/// What one level of a thread works with: the thread itself, or its handlers.
+struct Half {
+    /// Stack pointer at which the recorder's own code was entered; 0 outside it.
+    inside: AtomicUsize,
+    stream: Stream,
+    bounds: StackBounds,
+    frames: [u64; MAX_DEPTH],
+    deltas: [i64; MAX_DEPTH],
+    writer: DefinitionWriter,
+}
+
+/// One thread's state.
+pub(crate) struct Thread {
+    halves: [Half; 2],
+    slot: &'static Slot,
+    spill: Spill,
+    switches: Switches,
+    place: Place,
+    number: u32,
+    events: u32,
+    /// Stack pointer of the call that `slot.busy` speaks of.
+    busy_at: usize,
+    usage: [u32; 4],
+    usage_key: u64,
+    name: [u8; 16],
+    /// The kernel's id of the thread that lives here; 0 between two.
+    tid: AtomicU32,
+    next: *mut Thread,
+    cache: StackCache,
+}
+
+/// All states ever made, newest first.
+static THREADS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
+
+/// A call that has begun: what to publish it with.
+pub(crate) struct Pending {
+    thread: *mut Thread,
+    stack: StackId,
+    saved_busy: u64,
+    saved_address: u64,
+    began: u64,
+    pub(crate) latency: bool,
+}
+
+/// Which half is in use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Main = 0,
+    Nested = 1,
+}
+
+/// This thread's state, made now if it has none; null where it is to be left alone.
+#[inline(always)]
+fn mine() -> *mut Thread {
+    let word = tls::get();
+    if word > IGNORED { word as *mut Thread } else { arrive(word) }
+}
+
+/// Keeps the calling thread out of the recording: it is the recorder's own.
+pub(crate) fn ignore_me() {
+    tls::set(IGNORED);
+}
+
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let sp: usize;
+    // SAFETY: copies a register.
+    unsafe { std::arch::asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
+    sp
+}
+
+impl Thread {
+    /// Enters the recorder's own code; `None` where a handler interrupted a handler
+    /// within it: then the event is lost, and counted.
+    #[inline(always)]
+    fn enter(&mut self) -> Option<Level> {
+        let main = &self.halves[0].inside;
+        if main.load(Relaxed) == 0 {
+            main.store(stack_pointer(), Relaxed);
+            // The compiler must not move what follows before the mark.
+            compiler_fence(AcqRel);
+            return Some(Level::Main);
+        }
+        self.enter_within()
+    }
+
+    #[cold]
+    fn enter_within(&mut self) -> Option<Level> {
+        let sp = stack_pointer();
+        for level in [Level::Main, Level::Nested] {
+            let marked = self.halves[level as usize].inside.load(Relaxed);
+            if marked == 0 || self.left_behind(marked, sp) {
+                if marked != 0 {
+                    // Whatever was under way there is given up; a new buffer has a base of its own.
+                    self.leave_buffer(level);
+                }
+                self.halves[level as usize].inside.store(sp, Relaxed);
+                compiler_fence(AcqRel);
+                return Some(level);
+            }
+        }
+        self.slot.lost.fetch_add(1, Relaxed);
+        None
+    }
+
+    /// A mark on this very stack, below where we are now, belongs to stack frames that are gone.
+    fn left_behind(&self, marked: usize, sp: usize) -> bool {
+        let bounds = &self.halves[0].bounds;
+        let here = |at: usize| (bounds.low..bounds.high).contains(&(at as u64));
+        sp > marked && here(sp) && here(marked)
+    }
+
+    #[inline(always)]
+    fn leave(&mut self, level: Level) {
+        compiler_fence(AcqRel);
+        self.halves[level as usize].inside.store(0, Relaxed);
+    }
+
+    fn leave_buffer(&mut self, level: Level) {
+        let owner = owner(&self.spill, self.slot, self.number, level);
+        self.halves[level as usize].stream.leave(&owner);
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, level: Level, event: &Event) {
+        let owner = owner(&self.spill, self.slot, self.number, level);
+        if !self.halves[level as usize].stream.event(&owner, self.place, event) {
+            self.slot.lost.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn publish_rare(&mut self, level: Level, key: u64, rare: &Rare) {
+        let owner = owner(&self.spill, self.slot, self.number, level);
+        if !self.halves[level as usize].stream.rare(&owner, key, rare) {
+            self.slot.lost.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The number of the backtrace from here, outside the recorder.
+    #[inline(always)]
+    fn backtrace(&mut self, level: Level, entry: Entry, align: usize) -> StackId {
+        let half = &mut self.halves[level as usize];
+        let mut length = 0;
+        if self.switches.backtraces {
+            let depth = (self.switches.depth as usize + 2).min(MAX_DEPTH);
+            length = unwind::walk(unwind::here(), &mut half.bounds, &mut half.frames[..depth]).len;
+        }
+        let first = own_frames(&half.frames[..length], self.switches.own_code);
+        let align_log2 = if align == 0 { 0 } else { align.trailing_zeros() as u8 };
+        let generation = unwind::generation();
+        let hash = stacks::hash(&half.frames[first..length], entry as u8, align_log2, generation);
+        if level == Level::Main
+            && let Some(id) = self.cache.get(hash)
+        {
+            return StackId(id);
+        }
+        self.intern(level, hash, first..length, entry, align_log2)
+    }
+
+    #[cold]
+    fn intern(
+        &mut self,
+        level: Level,
+        hash: u64,
+        range: std::ops::Range<usize>,
+        entry: Entry,
+        align_log2: u8,
+    ) -> StackId {
+        let id = memory::keeping_errno(|| match stacks::find(hash) {
+            Found::Known(id) => id,
+            Found::New(vacancy) => match self.define_stack(level, range, entry, align_log2) {
+                Some(id) => {
+                    vacancy.fill(id);
+                    id
+                }
+                None => 0,
+            },
+            Found::Full => self.call_site_alone(level, range.start, entry, align_log2),
+        });
+        if level == Level::Main && id != 0 {
+            self.cache.put(hash, id);
+        }
+        StackId(id)
+    }
+
+    /// Past the table's limit a backtrace is its innermost call site, and counted.
+    fn call_site_alone(&mut self, level: Level, first: usize, entry: Entry, align_log2: u8) -> u32 {
+        self.spill.header().stacks_cut.fetch_add(1, Relaxed);
+        let range = first..(first + 1).min(MAX_DEPTH);
+        let frames = &self.halves[level as usize].frames[range.clone()];
+        let hash = stacks::hash(frames, entry as u8, align_log2, unwind::generation());
+        match stacks::find(hash) {
+            Found::Known(id) => id,
+            Found::New(vacancy) => {
+                let id = self.define_stack(level, range, entry, align_log2).unwrap_or(0);
+                vacancy.fill(id);
+                id
+            }
+            Found::Full => 0,
+        }
+    }
+
+    fn define_stack(
+        &mut self,
+        level: Level,
+        range: std::ops::Range<usize>,
+        entry: Entry,
+        align_log2: u8,
+    ) -> Option<u32> {
+        self.define_modules(level, range.clone());
+        let Half { frames, deltas, writer, .. } = &mut self.halves[level as usize];
+        let cut = range.len() >= self.switches.depth as usize;
+        let frames = &frames[range];
+        let frames = &frames[..frames.len().min(self.switches.depth as usize)];
+        let deltas = Definition::stack_deltas(frames, deltas);
+        let id = self.spill.header().stacks.fetch_add(1, Relaxed) + 1;
+        let definition = Definition::Stack {
+            id: StackId(id),
+            entry,
+            align_log2,
+            generation: unwind::generation(),
+            cut,
+            deltas: Cow::Borrowed(deltas),
+        };
+        writer.publish(&self.spill, &definition).then_some(id)
+    }
+
+    /// Defines the modules that a new backtrace leads through and nobody met before.
+    fn define_modules(&mut self, level: Level, range: std::ops::Range<usize>) {
+        for index in range {
+            let address = self.halves[level as usize].frames[index];
+            let Some(module) = unwind::module_of(address.wrapping_sub(1)) else { continue };
+            let Some(id) = crate::modules::number(module.start, unwind::generation()) else { continue };
+            let definition = Definition::Module {
+                id,
+                generation: unwind::generation(),
+                path: module.path(),
+                bias: module.bias,
+                start: module.start,
+                end: module.end,
+                build_id: Cow::Borrowed(module.build_id()),
+                key: clock::end(),
+            };
+            self.halves[level as usize].writer.publish(&self.spill, &definition);
+        }
+    }
+
+    /// Says in the slot that a call is under way; gives back what stood there.
+    #[inline(always)]
+    fn begin(&mut self, address: u64, release: bool) -> (u64, u64) {
+        let busy = self.slot.busy.load(Relaxed);
+        let saved = if busy != 0 { self.outer_call(busy) } else { (0, 0) };
+        if release {
+            self.slot.address.store(address, Relaxed);
+        }
+        if saved.0 == 0 {
+            self.busy_at = stack_pointer();
+            self.slot.busy.store(1, Relaxed);
+        }
+        saved
+    }
+
+    /// The call of this thread that a handler interrupted, unless it was left by a jump.
+    #[cold]
+    fn outer_call(&self, busy: u64) -> (u64, u64) {
+        if self.left_behind(self.busy_at, stack_pointer()) {
+            return (0, 0);
+        }
+        (busy, self.slot.address.load(Relaxed))
+    }
+
+    /// The call is published: clears the slot, or puts the interrupted call back.
+    #[inline(always)]
+    fn end(&mut self, pending: &Pending, key: u64) {
+        self.slot.last_key.store(key, Relaxed);
+        if pending.saved_busy != 0 {
+            self.slot.address.store(pending.saved_address, Relaxed);
+        }
+        // Release: a reader that finds the slot cleared finds the record.
+        self.slot.busy.store(pending.saved_busy, Release);
+    }
+
+    /// What this thread met since its last look bounds why a call was slow.
+    #[cold]
+    fn slow_call(&mut self, level: Level, end: u64) {
+        let rare = memory::keeping_errno(|| {
+            let usage = process::thread_usage();
+            let since = |index: usize| usage[index].wrapping_sub(self.usage[index]);
+            let rare = Rare::SlowCall {
+                minor_faults: since(0),
+                major_faults: since(1),
+                voluntary_switches: since(2),
+                involuntary_switches: since(3),
+                interval_ticks: end.saturating_sub(self.usage_key),
+            };
+            self.usage = usage;
+            rare
+        });
+        self.usage_key = end;
+        self.publish_rare(level, end, &rare);
+    }
+
+    fn tell_name(&mut self, level: Level) {
+        let mut name = [0; 16];
+        let text = process::thread_name(&mut name);
+        let definition = Definition::ThreadName { id: ThreadId(self.number), name: Cow::Borrowed(text) };
+        self.halves[level as usize].writer.publish(&self.spill, &definition);
+        self.name = name;
+    }
+}
+
+#[inline(always)]
+fn owner<'a>(spill: &'a Spill, slot: &'a Slot, thread: u32, level: Level) -> Owner<'a> {
+    Owner { spill, slot, thread, nested: level == Level::Nested }
+}
+
+/// How many of the innermost return addresses lie in the recorder: for the preload
+/// library those in its own code, for the crate the one into its hook.
+#[inline(always)]
+fn own_frames(frames: &[u64], own: (u64, u64)) -> usize {
+    if own.1 == 0 {
+        return usize::from(!frames.is_empty());
+    }
+    frames.iter().take_while(|frame| (own.0..own.1).contains(*frame)).count()
+}
+
+/// Before a call: takes the backtrace (of one that only releases if that was asked
+/// for) and says that a call is under way. `None` where it is not to be recorded.
+///
+/// # Safety
+///
+/// Called by a hook on the thread that makes the call.
+#[inline(never)]
+pub(crate) unsafe fn before(entry: Entry, align: usize, address: u64, acquires: bool) -> Option<Pending> {
+    let thread = mine();
+    if thread.is_null() {
+        return None;
+    }
+    // SAFETY: this thread's own state, made by `arrive`, never freed; a handler that
+    // enters here again works on the other half, see `enter`.
+    let state = unsafe { &mut *thread };
+    let sampled = state.events.wrapping_add(1).is_multiple_of(SAMPLED);
+    let began = if sampled { clock::start() } else { 0 };
+    let level = state.enter()?;
+    let wanted = acquires || state.switches.free_backtraces;
+    let stack = if wanted { state.backtrace(level, entry, align) } else { StackId::NONE };
+    let (saved_busy, saved_address) = state.begin(address, address != 0);
+    state.leave(level);
+    Some(Pending { thread, stack, saved_busy, saved_address, began, latency: state.switches.latency })
+}
+
+impl Pending {
+    /// Announces a release: from here on its block may be handed out again.
+    ///
+    /// # Safety
+    ///
+    /// On the thread that made this value.
+    #[inline(always)]
+    pub(crate) unsafe fn announce(&self, start: u64) {
+        // SAFETY: see `before`. Release: the address beside it is stored before.
+        unsafe { &*self.thread }.slot.busy.store(start.max(2), Release);
+    }
+
+    /// Publishes the event that came of the call.
+    ///
+    /// # Safety
+    ///
+    /// On the thread that made this value.
+    #[inline(never)]
+    pub(crate) unsafe fn publish(self, event: &mut Event) {
+        // SAFETY: see `before`.
+        let state = unsafe { &mut *self.thread };
+        state.events = state.events.wrapping_add(1);
+        event.stack = self.stack;
+        let Some(level) = state.enter() else {
+            state.end(&self, event.end);
+            return;
+        };
+        if self.began != 0 {
+            let spent = clock::end().saturating_sub(self.began).saturating_sub(event.end - event.start);
+            event.cost = spent.min(u64::from(u32::MAX)) as u32;
+        }
+        state.publish(level, event);
+        state.end(&self, event.end);
+        if event.end - event.start > state.switches.slow_ticks {
+            state.slow_call(level, event.end);
+        }
+        state.leave(level);
+    }
+}
+
+/// Publishes a rare record of this thread at this instant.
+pub(crate) fn rare(rare: &Rare) {
+    with_mine(|state, level| {
+        if matches!(rare, Rare::FrameMark { .. }) {
+            state.usage = memory::keeping_errno(process::thread_usage);
+            state.usage_key = clock::end();
+        }
+        state.publish_rare(level, clock::end(), rare);
+    });
+}
+
+/// Publishes a definition.
+pub(crate) fn define(definition: &Definition<'_>) {
+    with_mine(|state, level| {
+        memory::keeping_errno(|| state.halves[level as usize].writer.publish(&state.spill, definition));
+    });
+}
+
+/// Publishes a definition that speaks of this thread.
+pub(crate) fn define_mine(definition: impl FnOnce(ThreadId) -> Definition<'static>) {
+    with_mine(|state, level| {
+        let definition = definition(ThreadId(state.number));
+        memory::keeping_errno(|| state.halves[level as usize].writer.publish(&state.spill, &definition));
+    });
+}
+
+/// Changes segment or context of this thread; gives back what it was.
+pub(crate) fn change_place(change: impl FnOnce(&mut Place)) -> Place {
+    let mut before = Place::default();
+    with_mine(|state, _| {
+        before = state.place;
+        change(&mut state.place);
+    });
+    before
+}
+
+fn with_mine(work: impl FnOnce(&mut Thread, Level)) {
+    if !session::known() {
+        return;
+    }
+    let thread = mine();
+    if thread.is_null() {
+        return;
+    }
+    // SAFETY: see `before`.
+    let state = unsafe { &mut *thread };
+    if let Some(level) = state.enter() {
+        work(state, level);
+        state.leave(level);
+    }
+}
+
+/// A thread without a state: gives it one.
+#[cold]
+#[inline(never)]
+fn arrive(word: usize) -> *mut Thread {
+    if word == IGNORED {
+        return std::ptr::null_mut();
+    }
+    let Some(session) = session::current() else { return std::ptr::null_mut() };
+    // A handler that comes in between leaves its events to the count of lost ones.
+    tls::set(IGNORED);
+    let thread = memory::keeping_errno(|| settle(session));
+    tls::set(if thread.is_null() { NONE } else { thread as usize });
+    if thread.is_null() {
+        session.spill.header().lost.fetch_add(1, Relaxed);
+    }
+    thread
+}
+
+fn settle(session: &'static Session) -> *mut Thread {
+    let tid = process::tid();
+    let number = session.spill.header().threads.fetch_add(1, Relaxed) + 1;
+    let Some(thread) = take_over(session, tid).or_else(|| make(tid)) else { return std::ptr::null_mut() };
+    let Some(slot) = session.spill.claim_slot(number) else {
+        // SAFETY: `thread` is valid and nobody else's; it is offered again.
+        unsafe { (*thread).tid.store(0, Release) };
+        return std::ptr::null_mut();
+    };
+    slot.tid.store(tid, Relaxed);
+    // SAFETY: valid, and this thread's alone since its tid stands in it. Zeroed memory
+    // or a former thread's state: every field that matters is set here.
+    let state = unsafe { &mut *thread };
+    state.slot = slot;
+    state.spill = session.spill;
+    state.switches = session.switches;
+    state.number = number;
+    state.place = Place::default();
+    state.usage = process::thread_usage();
+    state.usage_key = clock::end();
+    let definition = Definition::Thread { id: ThreadId(number), tid, key: state.usage_key };
+    state.halves[0].writer.publish(&session.spill, &definition);
+    state.tell_name(Level::Main);
+    thread
+}
+
+/// The state of a thread that is gone, its buffers handed over.
+fn take_over(session: &Session, tid: u32) -> Option<*mut Thread> {
+    let mut thread = THREADS.load(Acquire);
+    for _ in 0..LOOKED_AT {
+        // SAFETY: states are never freed; `tid` is atomic and `next` never changes.
+        let (owner, next) = unsafe { (&(*thread.as_ref()?).tid, (*thread).next) };
+        let lives_there = owner.load(Acquire);
+        // The kernel gave this thread the id: whoever had it before is gone.
+        let gone = lives_there == 0 || lives_there == tid || !process::thread_lives(session.pid, lives_there);
+        if gone && owner.compare_exchange(lives_there, tid, AcqRel, Relaxed).is_ok() {
+            // SAFETY: ours now.
+            unsafe { hand_over(&mut *thread, lives_there) };
+            return Some(thread);
+        }
+        thread = next;
+    }
+    None
+}
+
+/// Gives a dead thread's buffers to the drain and its slot to whoever comes.
+fn hand_over(state: &mut Thread, former: u32) {
+    if former != 0 {
+        state.leave_buffer(Level::Main);
+        state.leave_buffer(Level::Nested);
+        let lost = state.slot.lost.swap(0, Relaxed);
+        state.spill.header().lost.fetch_add(lost, Relaxed);
+        state.slot.busy.store(0, Relaxed);
+        state.slot.last_key.store(0, Relaxed);
+        state.slot.thread.store(0, Release);
+    }
+    for half in &mut state.halves {
+        half.inside.store(0, Relaxed);
+        half.stream = Stream::default();
+        half.bounds = StackBounds::EMPTY;
+    }
+}
+
+/// A new state in fresh memory.
+fn make(tid: u32) -> Option<*mut Thread> {
+    let place = memory::reserve(size_of::<Thread>())?.as_ptr().cast::<Thread>();
+    // SAFETY: fresh zeroed memory of the right size, page-aligned; fields are written
+    // through the raw pointer before any reference to the whole is made. `slot` and
+    // `spill` are set by `settle` before they are read.
+    unsafe {
+        (&raw mut (*place).tid).write(AtomicU32::new(tid));
+        for half in 0..2 {
+            let half = &raw mut (*place).halves[half];
+            (&raw mut (*half).stream).write(Stream::default());
+            (&raw mut (*half).bounds).write(StackBounds::EMPTY);
+        }
+        let mut head = THREADS.load(Acquire);
+        loop {
+            (&raw mut (*place).next).write(head);
+            match THREADS.compare_exchange(head, place, AcqRel, Acquire) {
+                Ok(_) => return Some(place),
+                Err(newer) => head = newer,
+            }
+        }
+    }
+}
+
+/// In a forked child: all states belong to the parent's recording.
+pub(crate) fn forget() {
+    THREADS.store(std::ptr::null_mut(), Release);
+    tls::set(NONE);
+}
+
+/// Measures what recording costs and defines it.
+pub(crate) fn calibrate(session: &Session) {
+    const TURNS: u64 = 64;
+    crate::session::first_definitions(session);
+    let empty = (0..TURNS).map(|_| ticks_of(|| {})).min().unwrap_or(0);
+    let turns = |work: &mut dyn FnMut()| ticks_of(|| (0..TURNS).for_each(|_| work())) / TURNS;
+    let clocks = turns(&mut || _ = (clock::start(), clock::end()));
+    let mut backtrace = 0;
+    with_mine(|state, level| {
+        let mut once = || _ = state.backtrace(level, Entry::Unknown, 0);
+        once();
+        backtrace = turns(&mut once);
+    });
+    let writing = turns(&mut write_once);
+    define(&Definition::Calibration {
+        alloc_ticks: (clocks + backtrace + writing) as u32,
+        dealloc_ticks: (clocks + writing) as u32,
+        empty_latency_ticks: empty as u32,
+    });
+}
+
+fn ticks_of(work: impl FnOnce()) -> u64 {
+    let start = clock::start();
+    work();
+    clock::end() - start
+}
+
+/// Encodes one event into memory that nobody reads.
+fn write_once() {
+    let mut room = [0; heapreel_format::MAX_EVENT_BYTES];
+    let mut state = heapreel_format::DeltaState::default();
+    let mut event = crate::hooks::blank(1000, 1040);
+    event.address = 0x7f00_1234_5670;
+    event.size = 48;
+    std::hint::black_box(heapreel_format::RecordWriter::new(&mut room).alloc(&mut state, &event));
+    std::hint::black_box(&room);
+}
