@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod exit_code;
 mod failure;
+mod inspect;
 
 use std::process::ExitCode;
 

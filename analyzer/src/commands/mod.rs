@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod frames;
 pub mod info;
 pub mod leaks;
+mod program;
 pub mod record;
 pub mod recover;
 pub mod report;
