@@ -76,6 +76,10 @@ impl<'a> DebugInfo<'a> {
 
     /// The functions at an address, innermost first; empty where nothing is known.
     pub(super) fn frames(&self, svma: u64) -> Vec<RawFrame> {
+        // The last address is nobody's code; the end of a range behind it would be 0.
+        if svma == u64::MAX {
+            return Vec::new();
+        }
         match self.try_frames(svma) {
             Ok(frames) if !frames.is_empty() => frames,
             // A damaged unit, or one that needs a missing file, may still have lines.

@@ -16,7 +16,7 @@
 //!
 //! Names come, best first, from DWARF 2 to 5 (plain or compressed, in the file, in a
 //! separate debug file, split into `.dwo` or `.dwp`, or shared by `dwz`), from the
-//! symbol tables, and for a stripped file from the starts of functions that the
+//! symbol tables (Fedora's compressed one too), and for a stripped file from the starts of functions that the
 //! unwind tables know (`sub_1a2b30`).
 //!
 //! **A file whose build-id is not the trace's is never used**: no name is better than
@@ -33,6 +33,7 @@ mod demangle;
 mod elf;
 mod function_starts;
 mod locate;
+mod mini_debug_info;
 mod module;
 mod resolve;
 mod search_index;

@@ -5,6 +5,7 @@ use super::demangle::demangle;
 use super::elf::Image;
 use super::function_starts::FunctionStarts;
 use super::locate::{Finder, Located};
+use super::mini_debug_info::mini_debug_info;
 use super::module::{ModuleFile, ModuleOutcome, Options, ResolvedFrame, ResolvedModule};
 use super::search_index::SearchIndex;
 use super::symbol_table::SymbolTable;
@@ -20,6 +21,9 @@ use std::time::Instant;
 /// Stack of the threads that parse: readers of debug information and of mangled names
 /// recurse as deep as their input, up to limits set here for this size.
 pub(super) const STACK_SIZE: usize = 64 << 20;
+
+/// What a parser's panic is called.
+const PANICKED: &str = "damaged in an unforeseen way";
 
 /// Names the addresses of one module.
 ///
@@ -100,9 +104,13 @@ fn worker_count(modules: usize) -> usize {
 
 /// The parsers promise not to panic. Should one break that promise on a damaged file,
 /// the file's names are lost and not the whole report.
+fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| PANICKED.to_owned())
+}
+
 fn resolve_guarded(module: &ModuleFile<'_>, svmas: &[u64], finder: &Finder<'_>) -> ResolvedModule {
-    catch_unwind(AssertUnwindSafe(|| resolve(module, svmas, finder)))
-        .unwrap_or_else(|_| nothing(svmas.len(), unreadable(module, "its symbols are damaged")))
+    guarded(|| resolve(module, svmas, finder))
+        .unwrap_or_else(|cause| nothing(svmas.len(), unreadable(module, &cause)))
 }
 
 fn unreadable(module: &ModuleFile<'_>, cause: &str) -> ModuleOutcome {
@@ -177,7 +185,10 @@ fn debug_image(located: &Located) -> Option<&Image> {
 /// All sources of names of one module, the poorer ones read when the better have failed.
 struct Names<'a> {
     located: &'a Located,
-    debug_info: Option<Result<DebugInfo<'a>, String>>,
+    store: &'a Store,
+    debug_info: Option<DebugInfo<'a>>,
+    /// Why debug information that is there is not used.
+    damage: OnceCell<String>,
     symbols: OnceCell<SymbolTable<'a>>,
     starts: OnceCell<FunctionStarts>,
     demangled: RefCell<HashMap<String, String>>,
@@ -191,35 +202,53 @@ impl<'a> Names<'a> {
         folders: &[PathBuf],
         svmas: &[u64],
     ) -> Self {
-        let mut sorted = svmas.to_vec();
-        sorted.sort_unstable();
-        let open = |image| DebugInfo::open(image, alternate, store, folders.to_vec(), &sorted);
-        Names {
+        let mut names = Names {
             located,
-            debug_info: debug_image(located).map(open),
+            store,
+            debug_info: None,
+            damage: OnceCell::new(),
             symbols: OnceCell::new(),
             starts: OnceCell::new(),
             demangled: RefCell::default(),
+        };
+        let mut sorted = svmas.to_vec();
+        sorted.sort_unstable();
+        let open = |image| DebugInfo::open(image, alternate, store, folders.to_vec(), &sorted);
+        if let Some(image) = debug_image(located) {
+            match guarded(|| open(image)).unwrap_or_else(Err) {
+                Ok(info) => names.debug_info = Some(info),
+                Err(cause) => names.damage = OnceCell::from(cause),
+            }
         }
+        names
     }
 
     fn find(&self, svma: u64) -> Vec<ResolvedFrame> {
-        let mut frames = match &self.debug_info {
-            Some(Ok(info)) => info.frames(svma),
-            _ => Vec::new(),
-        };
+        let mut frames = self.debug_frames(svma);
         if frames.is_empty() {
             let function = self.table_name(svma);
-            frames.extend(function.map(|function| RawFrame {
+            let frame = function.map(|function| RawFrame {
                 function: Some(function),
                 ..RawFrame::default()
-            }));
+            });
+            frames.extend(frame);
         }
         self.complete_outermost(svma, &mut frames);
         frames
             .into_iter()
             .filter_map(|frame| self.finish(frame))
             .collect()
+    }
+
+    fn debug_frames(&self, svma: u64) -> Vec<RawFrame> {
+        match &self.debug_info {
+            Some(info) if self.damage.get().is_none() => guarded(|| info.frames(svma))
+                .unwrap_or_else(|cause| {
+                    self.damage.get_or_init(|| cause);
+                    Vec::new()
+                }),
+            _ => Vec::new(),
+        }
     }
 
     /// Debug information made with `-gline-tables-only`, or of a class local to a
@@ -264,10 +293,11 @@ impl<'a> Names<'a> {
 
     fn symbols(&self) -> &SymbolTable<'a> {
         self.symbols.get_or_init(|| {
-            let images: Vec<&Image> = [self.located.debug.as_ref(), Some(&self.located.file)]
-                .into_iter()
-                .flatten()
-                .collect();
+            let file = &self.located.file;
+            let mut images: Vec<&Image> = self.located.debug.iter().chain([file]).collect();
+            if !images.iter().any(|image| image.has_section(".symtab")) {
+                images.extend(mini_debug_info(file).map(|image| self.store.images.keep(image)));
+            }
             SymbolTable::read(&images)
         })
     }
@@ -281,19 +311,16 @@ impl<'a> Names<'a> {
         let file = located.file.path.clone();
         let debug_file = located.debug.as_ref().map(|image| image.path.clone());
         let verified = located.verified;
-        let damage = match &self.debug_info {
-            Some(Ok(_)) => {
-                let has_lines = frames.iter().flatten().any(|frame| frame.line.is_some());
-                return ModuleOutcome::Resolved {
-                    file,
-                    debug_file,
-                    has_lines,
-                    verified,
-                };
-            }
-            Some(Err(cause)) => Some(cause.clone()),
-            None => None,
-        };
+        let damage = self.damage.get().cloned();
+        if self.debug_info.is_some() && damage.is_none() {
+            let has_lines = frames.iter().flatten().any(|frame| frame.line.is_some());
+            return ModuleOutcome::Resolved {
+                file,
+                debug_file,
+                has_lines,
+                verified,
+            };
+        }
         let symbols = self.symbols();
         if symbols.is_empty() && damage.is_none() {
             return ModuleOutcome::StartsOnly { file, verified };
