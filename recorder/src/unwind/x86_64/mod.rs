@@ -1,0 +1,15 @@
+//! Unwinding on x86-64: registers, rules, how a rule is made and kept, and the
+//! walk that applies them.
+
+mod cache;
+mod compile;
+mod expression;
+mod program;
+mod regs;
+mod rule;
+mod walk;
+
+pub(crate) use cache::{forget_modules, generation};
+pub(crate) use regs::{Regs, here};
+use rule::Rule;
+pub(crate) use walk::walk;
