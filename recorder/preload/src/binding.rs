@@ -1,0 +1,59 @@
+//! Whether the program's own calls come to us at all.
+#![expect(unsafe_code, reason = "reads the program's name from the C library")]
+
+use crate::callers::{self, Object, object_of};
+use crate::{message, next};
+use std::ffi::CStr;
+
+/// Whether `malloc`, `free`, `calloc` and `realloc` are ours for the program. If not,
+/// one line names who provides them: half of the calls would make no sense.
+pub(crate) fn is_ours() -> bool {
+    let other = [c"malloc", c"free", c"calloc", c"realloc"]
+        .into_iter()
+        .find_map(|name| {
+            let bound = next::lookup(libc::RTLD_DEFAULT, name).addr();
+            (bound != 0 && !callers::is_own(bound)).then(|| (name, object_of(bound)))
+        });
+    let Some((function, provider)) = other else {
+        return true;
+    };
+    let path = path_of(provider.as_ref());
+    message::line(&[
+        path.to_bytes(),
+        b": has its own ",
+        function.to_bytes(),
+        b", which a preloaded library cannot see, so nothing is recorded; ",
+        b"build the program with the C library's malloc, or use the heapreel crate",
+    ]);
+    false
+}
+
+fn path_of(provider: Option<&Object>) -> &'static CStr {
+    unsafe extern "C" {
+        static program_invocation_name: *const std::ffi::c_char;
+    }
+    match provider {
+        Some(object) if object.path.to_bytes().contains(&b'/') => object.path,
+        // SAFETY: glibc's variable; null only before the C library has begun.
+        _ => unsafe {
+            if program_invocation_name.is_null() {
+                c"the program"
+            } else {
+                CStr::from_ptr(program_invocation_name)
+            }
+        },
+    }
+}
+
+/// The name of the allocator beneath us, as it goes into the trace.
+pub(crate) fn allocator_name() -> String {
+    let Some(object) = object_of(next::MALLOC.address()) else {
+        return String::new();
+    };
+    if object.base == callers::c_library() {
+        // SAFETY: a static text.
+        let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+        return format!("glibc {}", version.to_string_lossy());
+    }
+    String::from_utf8_lossy(object.file_name()).into_owned()
+}
