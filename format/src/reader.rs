@@ -350,8 +350,13 @@ impl Trace {
         Ok(())
     }
 
-    /// The records of one piece as they lie in the file, with their base.
-    pub(crate) fn raw_records(
+    /// The records of one piece as they lie in the file, with their base; `None`
+    /// where they are damaged.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Io`].
+    pub fn raw_records(
         &self,
         entry: &ChunkEntry,
     ) -> Result<Option<(ChunkBase, Vec<u8>)>, ReadError> {
