@@ -44,7 +44,11 @@ impl Config {
     ///
     /// `HEAPREEL_SESSION` is set by `heapreel record`; `HEAPREEL_OUT` names a file.
     pub fn from_environment() -> Option<Config> {
-        let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let path = |name| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
         let session = path("HEAPREEL_SESSION");
         let output = path("HEAPREEL_OUT");
         if session.is_none() && output.is_none() {

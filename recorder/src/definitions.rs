@@ -25,7 +25,9 @@ impl DefinitionWriter {
     /// Publishes a definition; false where it is too long or the table is full.
     pub(crate) fn publish(&mut self, spill: &Spill, definition: &Definition<'_>) -> bool {
         // The length takes two bytes; the body is encoded behind them.
-        let Ok(body) = postcard::to_slice(definition, &mut self.scratch[2..]) else { return false };
+        let Ok(body) = postcard::to_slice(definition, &mut self.scratch[2..]) else {
+            return false;
+        };
         let length = body.len();
         self.scratch[0] = length as u8 | 0x80;
         self.scratch[1] = (length >> 7) as u8;
@@ -37,7 +39,9 @@ impl DefinitionWriter {
             self.used = 0;
             self.block = spill.claim_block();
         }
-        let Some(block) = self.block else { return false };
+        let Some(block) = self.block else {
+            return false;
+        };
         // SAFETY: the block was claimed by this thread alone and `used + length`
         // stays within it; readers look only below `committed`.
         unsafe {

@@ -31,16 +31,27 @@ static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
 /// Creates the trace file and starts the thread that fills it.
 pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<(), StartError> {
     let path = expand(session.output(), header);
-    let refused = |source: io::Error| StartError::NoTrace { path: path.clone(), source };
-    let file = File::options().read(true).append(true).create_new(true).open(&path).map_err(refused)?;
-    let map = SpillMap::open(Path::new(&header.spill)).map_err(|error| refused(io::Error::other(error)))?;
+    let refused = |source: io::Error| StartError::NoTrace {
+        path: path.clone(),
+        source,
+    };
+    let file = File::options()
+        .read(true)
+        .append(true)
+        .create_new(true)
+        .open(&path)
+        .map_err(refused)?;
+    let map = SpillMap::open(Path::new(&header.spill))
+        .map_err(|error| refused(io::Error::other(error)))?;
     let sink = TraceFile::new(file).map_err(refused)?;
     let drain = Drain::new(map, sink).map_err(|error| refused(io::Error::other(error)))?;
     let (end, ends) = bounded(1);
     let spill = PathBuf::from(&header.spill);
     let shown = path.display().to_string();
     let thread = without_signals(|| {
-        std::thread::Builder::new().name("heapreel".to_owned()).spawn(move || run(drain, &ends, &spill, &shown))
+        std::thread::Builder::new()
+            .name("heapreel".to_owned())
+            .spawn(move || run(drain, &ends, &spill, &shown))
     })
     .map_err(refused)?;
     if let Ok(mut running) = RUNNING.lock() {
@@ -76,7 +87,11 @@ fn run(drain: Drain<TraceFile>, ends: &Receiver<Ended>, spill: &Path, shown: &st
     }
 }
 
-fn drain_until_end(mut drain: Drain<TraceFile>, ends: &Receiver<Ended>, shown: &str) -> Result<(), WriteError> {
+fn drain_until_end(
+    mut drain: Drain<TraceFile>,
+    ends: &Receiver<Ended>,
+    shown: &str,
+) -> Result<(), WriteError> {
     let mut last_partial = Instant::now();
     let mut complained = false;
     let mut pairs = Duration::ZERO;
@@ -103,14 +118,19 @@ fn drain_until_end(mut drain: Drain<TraceFile>, ends: &Receiver<Ended>, shown: &
             && !complained
         {
             complained = true;
-            process::complain(&format!("heapreel: {shown}: {error}; events are being lost\n"));
+            process::complain(&format!(
+                "heapreel: {shown}: {error}; events are being lost\n"
+            ));
         }
     }
 }
 
 fn clock_pair(drain: &mut Drain<TraceFile>) -> Result<(), WriteError> {
     let monotonic_nanos = clock::monotonic_nanos();
-    drain.define(&[Definition::ClockPair { key: clock::end(), monotonic_nanos }])
+    drain.define(&[Definition::ClockPair {
+        key: clock::end(),
+        monotonic_nanos,
+    }])
 }
 
 /// Starts a thread that no signal of the program's will be delivered to.
@@ -118,7 +138,8 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: a zeroed sigset_t is filled by sigfillset; the thread's former mask is
     // put back before anything else happens.
     unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
         let result = memory::keeping_errno(start);
@@ -130,7 +151,10 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 /// `%p` process id, `%e` program, `%t` seconds since 1970, `%%` a percent sign.
 fn expand(pattern: &Path, header: &FileHeader) -> PathBuf {
     let text = pattern.to_string_lossy();
-    let program = Path::new(&header.process.executable).file_name().unwrap_or_default().to_string_lossy();
+    let program = Path::new(&header.process.executable)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     let seconds = header.clock.start_unix_nanos / 1_000_000_000;
     let mut expanded = String::with_capacity(text.len());
     let mut parts = text.split('%');

@@ -88,7 +88,11 @@ impl Drop for Failing {
 }
 
 fn fail(event: &mut Event, size: u64, old: u64) {
-    event.kind = if old == 0 { EventKind::FailedAlloc } else { EventKind::FailedRealloc };
+    event.kind = if old == 0 {
+        EventKind::FailedAlloc
+    } else {
+        EventKind::FailedRealloc
+    };
     event.old_address = old;
     event.size = size;
 }
@@ -111,13 +115,22 @@ pub unsafe fn allocate(
         return inner();
     }
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, align, 0, true) }) else { return inner() };
+    let Some(pending) = (unsafe { thread::before(entry, align, 0, true) }) else {
+        return inner();
+    };
     let latency = pending.latency;
     let start = if latency { clock::start() } else { 0 };
-    let failing = Failing { pending: Some(pending), start, size: size as u64, old: 0 };
+    let failing = Failing {
+        pending: Some(pending),
+        start,
+        size: size as u64,
+        old: 0,
+    };
     let address = inner();
     let end = clock::end();
-    let Some(pending) = failing.passed() else { return address };
+    let Some(pending) = failing.passed() else {
+        return address;
+    };
     let mut event = blank(if latency { start } else { end }, end);
     event.address = address as u64;
     event.size = size as u64;
@@ -143,7 +156,9 @@ pub unsafe fn deallocate(entry: Entry, address: *mut u8, inner: impl FnOnce()) {
         return inner();
     }
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, 0, address as u64, false) }) else { return inner() };
+    let Some(pending) = (unsafe { thread::before(entry, 0, address as u64, false) }) else {
+        return inner();
+    };
     let latency = pending.latency;
     let start = clock::start();
     // SAFETY: the same thread as above.
@@ -177,14 +192,23 @@ pub unsafe fn reallocate(
         return inner();
     }
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, align, old as u64, true) }) else { return inner() };
+    let Some(pending) = (unsafe { thread::before(entry, align, old as u64, true) }) else {
+        return inner();
+    };
     let start = clock::start();
     // SAFETY: the same thread as above.
     unsafe { pending.announce(start) };
-    let failing = Failing { pending: Some(pending), start, size: size as u64, old: old as u64 };
+    let failing = Failing {
+        pending: Some(pending),
+        start,
+        size: size as u64,
+        old: old as u64,
+    };
     let address = inner();
     let end = clock::end();
-    let Some(pending) = failing.passed() else { return address };
+    let Some(pending) = failing.passed() else {
+        return address;
+    };
     let mut event = blank(start, end);
     event.kind = EventKind::Realloc;
     event.old_address = old as u64;

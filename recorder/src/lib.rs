@@ -58,6 +58,8 @@ mod unwind;
 pub use config::Config;
 pub use heapreel_format::Role;
 pub use recorder::Recorder;
-pub use scopes::{Loop, Phase, Segment, SegmentScope, frame_mark, frame_mark_in, mark, phase, thread_role};
+pub use scopes::{
+    Loop, Phase, Segment, SegmentScope, frame_mark, frame_mark_in, mark, phase, thread_role,
+};
 pub use session::StartError;
 pub use start::{is_recording, start, stop};

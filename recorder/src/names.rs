@@ -62,7 +62,10 @@ pub(crate) fn game_loop(name: &str, source: FrameSource, symbol: &str) -> LoopId
 /// The number of a mark's or phase's name.
 pub(crate) fn name(text: &str) -> NameId {
     let text = cut(text);
-    NameId(number(3, text, &NEXT_NAME, |id| Definition::Name { id: NameId(id), text: Cow::Borrowed(text) }))
+    NameId(number(3, text, &NEXT_NAME, |id| Definition::Name {
+        id: NameId(id),
+        text: Cow::Borrowed(text),
+    }))
 }
 
 fn cut(text: &str) -> &str {
@@ -76,7 +79,9 @@ fn cut(text: &str) -> &str {
 /// FNV-1a over the text; never 0.
 fn hash(kind: u64, text: &str) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325u64 ^ kind.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    text.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)) | 1
+    text.bytes().fold(start, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    }) | 1
 }
 
 fn number<'n>(

@@ -58,7 +58,10 @@ pub fn modules_changed() {
     unwind::forget_modules();
     if hooks_are_on() {
         let key = crate::os::clock::end();
-        thread::define(&Definition::Generation { generation: unwind::generation(), key });
+        thread::define(&Definition::Generation {
+            generation: unwind::generation(),
+            key,
+        });
     }
 }
 
@@ -125,7 +128,10 @@ pub fn thread_role(role: Role) {
 /// Names this thread.
 pub fn thread_name(name: &str) {
     if hooks_are_on() {
-        let define = |id: ThreadId| Definition::ThreadName { id, name: Cow::Owned(name.to_owned()) };
+        let define = |id: ThreadId| Definition::ThreadName {
+            id,
+            name: Cow::Owned(name.to_owned()),
+        };
         thread::define_mine(define);
     }
 }

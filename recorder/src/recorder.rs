@@ -45,7 +45,11 @@ const ORDINARY_ALIGN: usize = 16;
 
 #[inline(always)]
 fn asked_align(layout: Layout) -> usize {
-    if layout.align() > ORDINARY_ALIGN { layout.align() } else { 0 }
+    if layout.align() > ORDINARY_ALIGN {
+        layout.align()
+    } else {
+        0
+    }
 }
 
 // SAFETY: every call is passed on to `inner` exactly once with its arguments
@@ -56,14 +60,30 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.alloc(layout) };
         // SAFETY: `call` is the allocator's own call for this request.
-        unsafe { hooks::allocate(Entry::RustAlloc, layout.size(), asked_align(layout), false, call) }
+        unsafe {
+            hooks::allocate(
+                Entry::RustAlloc,
+                layout.size(),
+                asked_align(layout),
+                false,
+                call,
+            )
+        }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.alloc_zeroed(layout) };
         // SAFETY: as in `alloc`.
-        unsafe { hooks::allocate(Entry::RustAllocZeroed, layout.size(), asked_align(layout), true, call) }
+        unsafe {
+            hooks::allocate(
+                Entry::RustAllocZeroed,
+                layout.size(),
+                asked_align(layout),
+                true,
+                call,
+            )
+        }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {

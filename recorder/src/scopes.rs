@@ -65,12 +65,19 @@ pub struct Loop {
 impl Loop {
     /// A loop of this name; the same name is the same loop.
     pub const fn new(name: &'static str) -> Loop {
-        Loop { name, number: Remembered::new() }
+        Loop {
+            name,
+            number: Remembered::new(),
+        }
     }
 
     fn mark(&self) {
-        let number = self.number.get(|| u32::from(names::game_loop(self.name, FrameSource::Interface, "").0));
-        thread::rare(&Rare::FrameMark { id: LoopId(number as u16) });
+        let number = self
+            .number
+            .get(|| u32::from(names::game_loop(self.name, FrameSource::Interface, "").0));
+        thread::rare(&Rare::FrameMark {
+            id: LoopId(number as u16),
+        });
     }
 }
 
@@ -81,7 +88,9 @@ impl Loop {
 /// ```
 pub fn mark(name: &str) {
     if hooks::active() {
-        thread::rare(&Rare::Mark { name: names::name(name) });
+        thread::rare(&Rare::Mark {
+            name: names::name(name),
+        });
     }
 }
 
@@ -135,7 +144,11 @@ pub struct Segment {
 impl Segment {
     /// A segment of this name without a budget; the same name is the same segment.
     pub const fn new(name: &'static str) -> Segment {
-        Segment { name, budget: 0, number: Remembered::new() }
+        Segment {
+            name,
+            budget: 0,
+            number: Remembered::new(),
+        }
     }
 
     /// Gives it a budget in bytes.
@@ -148,10 +161,15 @@ impl Segment {
     #[must_use = "the segment is left when this value is dropped"]
     pub fn enter(&'static self) -> SegmentScope {
         let before = hooks::active().then(|| {
-            let number = self.number.get(|| u32::from(names::segment(self.name, self.budget).0));
+            let number = self
+                .number
+                .get(|| u32::from(names::segment(self.name, self.budget).0));
             thread::change_place(|place| place.segment = SegmentId(number as u16)).segment
         });
-        SegmentScope { before, on_this_thread: PhantomData }
+        SegmentScope {
+            before,
+            on_this_thread: PhantomData,
+        }
     }
 }
 

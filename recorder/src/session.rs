@@ -31,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) spill: Spill,
     pub(crate) switches: Switches,
     pub(crate) pid: u32,
+    /// Path of the program.
+    pub(crate) executable: String,
     config: Config,
 }
 
@@ -110,16 +112,25 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
         free_backtraces: config.free_backtraces,
         latency: config.latency,
         depth: config.depth.clamp(1, thread::MAX_DEPTH as u32),
-        slow_ticks: (config.slow_call.as_nanos() as f64 * header.clock.ticks_per_second / 1e9) as u64,
-        own_code: if origin == Origin::Preload { own_code() } else { (0, 0) },
+        slow_ticks: (config.slow_call.as_nanos() as f64 * header.clock.ticks_per_second / 1e9)
+            as u64,
+        own_code: if origin == Origin::Preload {
+            own_code()
+        } else {
+            (0, 0)
+        },
     };
     let in_process = config.session.is_none();
-    let session = Box::leak(Box::new(Session { spill, switches, pid, config }));
+    let session = Box::leak(Box::new(Session {
+        spill,
+        switches,
+        pid,
+        executable: header.process.executable.clone(),
+        config,
+    }));
     PID.store(pid, Release);
     SESSION.store(session, Release);
-    if in_process
-        && let Err(error) = drain::start(session, &header)
-    {
+    if in_process && let Err(error) = drain::start(session, &header) {
         _ = std::fs::remove_file(&place);
         SESSION.store(std::ptr::null_mut(), Release);
         return Err(error);
@@ -131,7 +142,8 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
 
 /// The address range of the library that this code is in.
 fn own_code() -> (u64, u64) {
-    unwind::module_of(own_code as *const () as u64).map_or((0, 0), |module| (module.start, module.end))
+    unwind::module_of(own_code as *const () as u64)
+        .map_or((0, 0), |module| (module.start, module.end))
 }
 
 /// Ends the recording; events after it are not seen.
@@ -140,7 +152,11 @@ pub(crate) fn stop(ended: Ended) {
     if PID.load(Acquire) != process::pid() || switch::word() != switch::ON {
         return;
     }
-    session.spill.header().ended.store(ended_word(ended), Release);
+    session
+        .spill
+        .header()
+        .ended
+        .store(ended_word(ended), Release);
     switch::set(switch::OFF);
     drain::finish(ended);
 }
@@ -150,7 +166,11 @@ pub(crate) fn ending(ended: Ended) {
     if let Some(session) = current()
         && PID.load(Acquire) == process::pid()
     {
-        session.spill.header().ended.store(ended_word(ended), Release);
+        session
+            .spill
+            .header()
+            .ended
+            .store(ended_word(ended), Release);
     }
 }
 
@@ -180,7 +200,11 @@ pub(crate) fn fork_child() {
 }
 
 fn origin_of(session: &Session) -> Origin {
-    if session.switches.own_code == (0, 0) { Origin::Crate } else { Origin::Preload }
+    if session.switches.own_code == (0, 0) {
+        Origin::Crate
+    } else {
+        Origin::Preload
+    }
 }
 
 /// Whether a recording was started here or in a parent.
@@ -191,12 +215,19 @@ pub(crate) fn known() -> bool {
 /// Definitions that every trace begins with.
 pub(crate) fn first_definitions(session: &Session) {
     let _ = session;
-    thread::define(&Definition::Generation { generation: unwind::generation(), key: clock::end() });
+    thread::define(&Definition::Generation {
+        generation: unwind::generation(),
+        key: clock::end(),
+    });
 }
 
 fn place_of_spill(config: &Config) -> PathBuf {
     let random = process::random();
-    let random: String = random.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let random: String = random
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let pid = process::pid();
     match &config.session {
         Some(folder) => folder.join(format!("{pid}-{random}.spill")),
@@ -224,15 +255,27 @@ fn header(config: &Config, origin: Origin) -> FileHeader {
 }
 
 fn process_facts() -> ProcessFacts {
-    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    let link = |path: &str| std::fs::read_link(path).map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
+    let text = |path: &str| {
+        std::fs::read_to_string(path)
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    let link = |path: &str| {
+        std::fs::read_link(path)
+            .map(|p| p.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
     let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let arguments = arguments.strip_suffix(&[0]).unwrap_or(&arguments);
     ProcessFacts {
         pid: process::pid(),
         parent_pid: std::os::unix::process::parent_id(),
         executable: link("/proc/self/exe"),
-        arguments: arguments.split(|byte| *byte == 0).map(|a| String::from_utf8_lossy(a).into_owned()).collect(),
+        arguments: arguments
+            .split(|byte| *byte == 0)
+            .map(|a| String::from_utf8_lossy(a).into_owned())
+            .collect(),
         folder: link("/proc/self/cwd"),
         page_size: 4096,
         allocator: ALLOCATOR.get().cloned().unwrap_or_default(),

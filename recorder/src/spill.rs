@@ -5,9 +5,9 @@
 
 use crate::os::memory;
 use heapreel_format::spill::{
-    BLOCK_BYTES, BLOCK_COUNT, BLOCKS_OFFSET, BUFFER_BYTES, BUFFER_COUNT, BUFFERS_OFFSET, BlockHeader, BufferHeader,
-    Header, INFO_BYTES, INFO_OFFSET, SLOT_COUNT, SLOTS_OFFSET, SPILL_BYTES, SPILL_MAGIC, STATE_FREE, STATE_OWNED,
-    STATES_OFFSET, Slot,
+    BLOCK_BYTES, BLOCK_COUNT, BLOCKS_OFFSET, BUFFER_BYTES, BUFFER_COUNT, BUFFERS_OFFSET,
+    BlockHeader, BufferHeader, Header, INFO_BYTES, INFO_OFFSET, SLOT_COUNT, SLOTS_OFFSET,
+    SPILL_BYTES, SPILL_MAGIC, STATE_FREE, STATE_OWNED, STATES_OFFSET, Slot,
 };
 use heapreel_format::{FileHeader, TraceId};
 use std::fs::File;
@@ -73,7 +73,9 @@ impl Spill {
         }
         // SAFETY: the info area lies in the mapping, has INFO_BYTES (checked by the
         // caller) and is read by nobody before `info_length` is published.
-        unsafe { std::ptr::copy_nonoverlapping(info.as_ptr(), base.as_ptr().add(INFO_OFFSET), info.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(info.as_ptr(), base.as_ptr().add(INFO_OFFSET), info.len())
+        };
         // SAFETY: the whole mapping is this spill's; children get along without it.
         unsafe { memory::keep_from_children(base, SPILL_BYTES) };
         let words = spill.header();
@@ -116,13 +118,17 @@ impl Spill {
     pub(crate) fn claim_buffer(&self) -> Option<usize> {
         let used = &self.header().buffers_used;
         let known = (used.load(Acquire) as usize).min(BUFFER_COUNT);
-        (0..known).find(|index| self.try_claim(*index)).or_else(|| self.claim_new_buffer(used))
+        (0..known)
+            .find(|index| self.try_claim(*index))
+            .or_else(|| self.claim_new_buffer(used))
     }
 
     fn try_claim(&self, index: usize) -> bool {
         let state = self.state(index);
         state.load(Relaxed) == STATE_FREE
-            && state.compare_exchange(STATE_FREE, STATE_OWNED, AcqRel, Relaxed).is_ok()
+            && state
+                .compare_exchange(STATE_FREE, STATE_OWNED, AcqRel, Relaxed)
+                .is_ok()
     }
 
     fn claim_new_buffer(&self, used: &AtomicU32) -> Option<usize> {
@@ -147,7 +153,8 @@ impl Spill {
 
     /// Hands a buffer to the drain.
     pub(crate) fn leave_buffer(&self, index: usize) {
-        self.state(index).store(heapreel_format::spill::STATE_FULL, Release);
+        self.state(index)
+            .store(heapreel_format::spill::STATE_FULL, Release);
     }
 
     /// Claims a block for definitions; `None` when the table's limit is reached.
@@ -175,7 +182,10 @@ impl Spill {
             }
             let slot = self.slot(index);
             let claimed = slot.thread.load(Relaxed) == 0
-                && slot.thread.compare_exchange(0, thread, AcqRel, Relaxed).is_ok();
+                && slot
+                    .thread
+                    .compare_exchange(0, thread, AcqRel, Relaxed)
+                    .is_ok();
             if !known {
                 _ = used.compare_exchange(index as u32, index as u32 + 1, AcqRel, Relaxed);
             }
@@ -195,21 +205,37 @@ impl Spill {
 
     fn slot(&self, index: usize) -> &'static Slot {
         // SAFETY: `index` is below SLOT_COUNT; a Slot is all atomics; see `at`.
-        unsafe { self.at::<Slot>(SLOTS_OFFSET + index * size_of::<Slot>()).as_ref() }
+        unsafe {
+            self.at::<Slot>(SLOTS_OFFSET + index * size_of::<Slot>())
+                .as_ref()
+        }
     }
 }
 
 /// A file that only this user may open, and that nobody else had put there.
 fn create_private(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+    File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 fn map(file: &File) -> io::Result<NonNull<u8>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping of a file of SPILL_BYTES at an address of the kernel's choice.
-    let place =
-        unsafe { libc::mmap(std::ptr::null_mut(), SPILL_BYTES, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    let place = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            SPILL_BYTES,
+            access,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
     if place == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }

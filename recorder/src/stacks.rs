@@ -35,7 +35,9 @@ static TABLE: AtomicPtr<PlaceInTable> = AtomicPtr::new(std::ptr::null_mut());
 /// Makes the table; false where the kernel refuses.
 pub(crate) fn set_up() -> bool {
     if TABLE.load(Acquire).is_null() {
-        let Some(place) = memory::reserve(PLACES * size_of::<PlaceInTable>()) else { return false };
+        let Some(place) = memory::reserve(PLACES * size_of::<PlaceInTable>()) else {
+            return false;
+        };
         TABLE.store(place.as_ptr().cast(), Release);
     }
     true
@@ -83,7 +85,9 @@ impl Vacancy {
 
 /// Looks a hash up, and takes a place for it where it is new.
 pub(crate) fn find(hash: u64) -> Found {
-    let Some(table) = NonNull::new(TABLE.load(Acquire)) else { return Found::Full };
+    let Some(table) = NonNull::new(TABLE.load(Acquire)) else {
+        return Found::Full;
+    };
     for probe in 0..PROBES {
         let index = (hash >> 44) as usize + probe & (PLACES - 1);
         // SAFETY: the index is below PLACES, the length of the table.
@@ -98,7 +102,12 @@ pub(crate) fn find(hash: u64) -> Found {
                 id => Found::Known(id),
             };
         }
-        if seen == 0 && entry.hash.compare_exchange(0, hash, AcqRel, Relaxed).is_ok() {
+        if seen == 0
+            && entry
+                .hash
+                .compare_exchange(0, hash, AcqRel, Relaxed)
+                .is_ok()
+        {
             return Found::New(Vacancy(Some(place)));
         }
         if entry.hash.load(Relaxed) == hash {

@@ -8,7 +8,9 @@
 use crate::os::process;
 use crate::spill::Spill;
 use heapreel_format::spill::{BUFFER_BYTES, BUFFER_DATA, BufferHeader, Slot, commit_word};
-use heapreel_format::{ContextId, DeltaState, Event, EventKind, MAX_EVENT_BYTES, Rare, RecordWriter, SegmentId};
+use heapreel_format::{
+    ContextId, DeltaState, Event, EventKind, MAX_EVENT_BYTES, Rare, RecordWriter, SegmentId,
+};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -42,7 +44,9 @@ impl Stream {
     /// Publishes an event; false where it was lost.
     #[inline(always)]
     pub(crate) fn event(&mut self, owner: &Owner<'_>, place: Place, event: &Event) -> bool {
-        let Some(room) = self.room(owner, ROOM) else { return false };
+        let Some(room) = self.room(owner, ROOM) else {
+            return false;
+        };
         let mut state = self.state;
         let (mut length, mut records) = (0, 1);
         if place != self.place {
@@ -50,7 +54,8 @@ impl Stream {
             records = 2;
         }
         if event.start < state.key {
-            length += RecordWriter::new(&mut room[length..]).rewind(&mut state, self.state.key - event.start);
+            length += RecordWriter::new(&mut room[length..])
+                .rewind(&mut state, self.state.key - event.start);
             records += 1;
         }
         let writer = RecordWriter::new(&mut room[length..]);
@@ -67,7 +72,9 @@ impl Stream {
 
     /// Publishes a rare record; false where it was lost.
     pub(crate) fn rare(&mut self, owner: &Owner<'_>, key: u64, rare: &Rare) -> bool {
-        let Some(room) = self.room(owner, ROOM + 128) else { return false };
+        let Some(room) = self.room(owner, ROOM + 128) else {
+            return false;
+        };
         let mut state = self.state;
         let length = RecordWriter::new(room).rare(&mut state, key, rare);
         if length == 0 {
@@ -86,26 +93,34 @@ impl Stream {
             // SAFETY: a BufferHeader is all atomics; the mapping stays.
             let header = unsafe { buffer.as_ref() };
             // Release: whoever loads this word sees the record's bytes.
-            header.commit.store(commit_word(self.used, self.count), Release);
+            header
+                .commit
+                .store(commit_word(self.used, self.count), Release);
         }
     }
 
     #[inline(always)]
     fn room(&mut self, owner: &Owner<'_>, bytes: usize) -> Option<&'static mut [u8]> {
-        if (self.buffer.is_none() || self.used + bytes > BUFFER_BYTES - BUFFER_DATA) && !self.next_buffer(owner) {
+        if (self.buffer.is_none() || self.used + bytes > BUFFER_BYTES - BUFFER_DATA)
+            && !self.next_buffer(owner)
+        {
             return None;
         }
         let place = self.buffer?.cast::<u8>();
         // SAFETY: this stream owns the buffer; `used + bytes` lies within it (just
         // checked), and nobody reads beyond the committed length.
-        Some(unsafe { std::slice::from_raw_parts_mut(place.add(BUFFER_DATA + self.used).as_ptr(), bytes) })
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(place.add(BUFFER_DATA + self.used).as_ptr(), bytes)
+        })
     }
 
     /// Leaves the current buffer to the drain, and claims another one.
     #[cold]
     fn next_buffer(&mut self, owner: &Owner<'_>) -> bool {
         self.leave(owner);
-        let Some(index) = claim(owner) else { return false };
+        let Some(index) = claim(owner) else {
+            return false;
+        };
         let buffer = owner.spill.buffer(index);
         // SAFETY: claimed by this thread; all fields are atomics.
         let header = unsafe { buffer.as_ref() };
@@ -114,7 +129,9 @@ impl Stream {
         header.first_number.store(self.number, Relaxed);
         header.base_key.store(self.state.key, Relaxed);
         header.base_address.store(self.state.address, Relaxed);
-        header.segment.store(u32::from(self.place.segment.0), Relaxed);
+        header
+            .segment
+            .store(u32::from(self.place.segment.0), Relaxed);
         header.context.store(self.place.context.0, Relaxed);
         header.last_key.store(0, Relaxed);
         self.buffer = Some(buffer);
@@ -126,7 +143,9 @@ impl Stream {
     pub(crate) fn leave(&mut self, owner: &Owner<'_>) {
         if let Some(buffer) = self.buffer.take() {
             // SAFETY: still this thread's; all fields are atomics.
-            unsafe { buffer.as_ref() }.last_key.store(self.state.key, Relaxed);
+            unsafe { buffer.as_ref() }
+                .last_key
+                .store(self.state.key, Relaxed);
             owner.spill.leave_buffer(self.index);
         }
         self.number += u64::from(self.count);
@@ -163,6 +182,9 @@ fn claim(owner: &Owner<'_>) -> Option<usize> {
             break;
         }
     }
-    owner.slot.stalled.fetch_add(crate::os::clock::end() - before, Relaxed);
+    owner
+        .slot
+        .stalled
+        .fetch_add(crate::os::clock::end() - before, Relaxed);
     claimed
 }

@@ -19,7 +19,10 @@ struct Page {
     _rest: [u8; 4092],
 }
 
-static PAGE: Page = Page { word: AtomicU32::new(ASK), _rest: [0; 4092] };
+static PAGE: Page = Page {
+    word: AtomicU32::new(ASK),
+    _rest: [0; 4092],
+};
 
 /// The word. Relaxed: what a hook needs beyond it is published by its own stores.
 #[inline(always)]

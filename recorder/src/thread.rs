@@ -20,6 +20,7 @@ use crate::unwind::{self, StackBounds};
 use heapreel_format::spill::Slot;
 use heapreel_format::{Definition, Entry, Event, Rare, StackId, ThreadId};
 use std::borrow::Cow;
+use std::ffi::CStr;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -33,6 +34,8 @@ const SAMPLED: u32 = 1024;
 /// Thread words that are no pointer: none yet, and "leave this thread alone".
 const NONE: usize = 0;
 const IGNORED: usize = 1;
+/// Longest path that is kept.
+const MAX_PATH_BYTES: usize = 3900;
 /// States of other threads that an arriving thread looks at.
 const LOOKED_AT: usize = 256;
 
@@ -91,7 +94,11 @@ enum Level {
 #[inline(always)]
 fn mine() -> *mut Thread {
     let word = tls::get();
-    if word > IGNORED { word as *mut Thread } else { arrive(word) }
+    if word > IGNORED {
+        word as *mut Thread
+    } else {
+        arrive(word)
+    }
 }
 
 /// Keeps the calling thread out of the recording: it is the recorder's own.
@@ -103,7 +110,9 @@ pub(crate) fn ignore_me() {
 fn stack_pointer() -> usize {
     let sp: usize;
     // SAFETY: copies a register.
-    unsafe { std::arch::asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        std::arch::asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags))
+    };
     sp
 }
 
@@ -162,7 +171,10 @@ impl Thread {
     #[inline(always)]
     fn publish(&mut self, level: Level, event: &Event) {
         let owner = owner(&self.spill, self.slot, self.number, level);
-        if !self.halves[level as usize].stream.event(&owner, self.place, event) {
+        if !self.halves[level as usize]
+            .stream
+            .event(&owner, self.place, event)
+        {
             self.slot.lost.fetch_add(1, Relaxed);
         }
     }
@@ -184,9 +196,18 @@ impl Thread {
             length = unwind::walk(unwind::here(), &mut half.bounds, &mut half.frames[..depth]).len;
         }
         let first = own_frames(&half.frames[..length], self.switches.own_code);
-        let align_log2 = if align == 0 { 0 } else { align.trailing_zeros() as u8 };
+        let align_log2 = if align == 0 {
+            0
+        } else {
+            align.trailing_zeros() as u8
+        };
         let generation = unwind::generation();
-        let hash = stacks::hash(&half.frames[first..length], entry as u8, align_log2, generation);
+        let hash = stacks::hash(
+            &half.frames[first..length],
+            entry as u8,
+            align_log2,
+            generation,
+        );
         if level == Level::Main
             && let Some(id) = self.cache.get(hash)
         {
@@ -230,7 +251,9 @@ impl Thread {
         match stacks::find(hash) {
             Found::Known(id) => id,
             Found::New(vacancy) => {
-                let id = self.define_stack(level, range, entry, align_log2).unwrap_or(0);
+                let id = self
+                    .define_stack(level, range, entry, align_log2)
+                    .unwrap_or(0);
                 vacancy.fill(id);
                 id
             }
@@ -246,7 +269,12 @@ impl Thread {
         align_log2: u8,
     ) -> Option<u32> {
         self.define_modules(level, range.clone());
-        let Half { frames, deltas, writer, .. } = &mut self.halves[level as usize];
+        let Half {
+            frames,
+            deltas,
+            writer,
+            ..
+        } = &mut self.halves[level as usize];
         let cut = range.len() >= self.switches.depth as usize;
         let frames = &frames[range];
         let frames = &frames[..frames.len().min(self.switches.depth as usize)];
@@ -267,19 +295,26 @@ impl Thread {
     fn define_modules(&mut self, level: Level, range: std::ops::Range<usize>) {
         for index in range {
             let address = self.halves[level as usize].frames[index];
-            let Some(module) = unwind::module_of(address.wrapping_sub(1)) else { continue };
-            let Some(id) = crate::modules::number(module.start, unwind::generation()) else { continue };
+            let Some(module) = unwind::module_of(address.wrapping_sub(1)) else {
+                continue;
+            };
+            let Some(id) = crate::modules::number(module.start, unwind::generation()) else {
+                continue;
+            };
+            let build_id = module.build_id();
             let definition = Definition::Module {
                 id,
                 generation: unwind::generation(),
-                path: module.path(),
+                path: module_path(&module),
                 bias: module.bias,
                 start: module.start,
                 end: module.end,
-                build_id: Cow::Borrowed(module.build_id()),
+                build_id: Cow::Borrowed(build_id.as_deref().unwrap_or(&[])),
                 key: clock::end(),
             };
-            self.halves[level as usize].writer.publish(&self.spill, &definition);
+            self.halves[level as usize]
+                .writer
+                .publish(&self.spill, &definition);
         }
     }
 
@@ -287,7 +322,11 @@ impl Thread {
     #[inline(always)]
     fn begin(&mut self, address: u64, release: bool) -> (u64, u64) {
         let busy = self.slot.busy.load(Relaxed);
-        let saved = if busy != 0 { self.outer_call(busy) } else { (0, 0) };
+        let saved = if busy != 0 {
+            self.outer_call(busy)
+        } else {
+            (0, 0)
+        };
         if release {
             self.slot.address.store(address, Relaxed);
         }
@@ -341,15 +380,42 @@ impl Thread {
     fn tell_name(&mut self, level: Level) {
         let mut name = [0; 16];
         let text = process::thread_name(&mut name);
-        let definition = Definition::ThreadName { id: ThreadId(self.number), name: Cow::Borrowed(text) };
-        self.halves[level as usize].writer.publish(&self.spill, &definition);
+        let definition = Definition::ThreadName {
+            id: ThreadId(self.number),
+            name: Cow::Borrowed(text),
+        };
+        self.halves[level as usize]
+            .writer
+            .publish(&self.spill, &definition);
         self.name = name;
     }
 }
 
+/// A module's path; the loader has no name for the program itself.
+fn module_path(module: &unwind::ModuleInfo) -> Cow<'static, str> {
+    if module.name.is_null() {
+        return Cow::Borrowed("");
+    }
+    // SAFETY: the loader's name is a C string that lives as long as the module, and a
+    // stack frame of this thread lies in the module.
+    let name = unsafe { CStr::from_ptr::<'static>(module.name) }
+        .to_str()
+        .unwrap_or("?");
+    if name.is_empty() {
+        return Cow::Borrowed(session::current().map_or("", |session| session.executable.as_str()));
+    }
+    // Longer paths than a definition has room for do not exist (PATH_MAX).
+    Cow::Borrowed(&name[..name.floor_char_boundary(MAX_PATH_BYTES)])
+}
+
 #[inline(always)]
 fn owner<'a>(spill: &'a Spill, slot: &'a Slot, thread: u32, level: Level) -> Owner<'a> {
-    Owner { spill, slot, thread, nested: level == Level::Nested }
+    Owner {
+        spill,
+        slot,
+        thread,
+        nested: level == Level::Nested,
+    }
 }
 
 /// How many of the innermost return addresses lie in the recorder: for the preload
@@ -359,7 +425,10 @@ fn own_frames(frames: &[u64], own: (u64, u64)) -> usize {
     if own.1 == 0 {
         return usize::from(!frames.is_empty());
     }
-    frames.iter().take_while(|frame| (own.0..own.1).contains(*frame)).count()
+    frames
+        .iter()
+        .take_while(|frame| (own.0..own.1).contains(*frame))
+        .count()
 }
 
 /// Before a call: takes the backtrace (of one that only releases if that was asked
@@ -369,7 +438,12 @@ fn own_frames(frames: &[u64], own: (u64, u64)) -> usize {
 ///
 /// Called by a hook on the thread that makes the call.
 #[inline(never)]
-pub(crate) unsafe fn before(entry: Entry, align: usize, address: u64, acquires: bool) -> Option<Pending> {
+pub(crate) unsafe fn before(
+    entry: Entry,
+    align: usize,
+    address: u64,
+    acquires: bool,
+) -> Option<Pending> {
     let thread = mine();
     if thread.is_null() {
         return None;
@@ -381,10 +455,21 @@ pub(crate) unsafe fn before(entry: Entry, align: usize, address: u64, acquires: 
     let began = if sampled { clock::start() } else { 0 };
     let level = state.enter()?;
     let wanted = acquires || state.switches.free_backtraces;
-    let stack = if wanted { state.backtrace(level, entry, align) } else { StackId::NONE };
+    let stack = if wanted {
+        state.backtrace(level, entry, align)
+    } else {
+        StackId::NONE
+    };
     let (saved_busy, saved_address) = state.begin(address, address != 0);
     state.leave(level);
-    Some(Pending { thread, stack, saved_busy, saved_address, began, latency: state.switches.latency })
+    Some(Pending {
+        thread,
+        stack,
+        saved_busy,
+        saved_address,
+        began,
+        latency: state.switches.latency,
+    })
 }
 
 impl Pending {
@@ -396,7 +481,10 @@ impl Pending {
     #[inline(always)]
     pub(crate) unsafe fn announce(&self, start: u64) {
         // SAFETY: see `before`. Release: the address beside it is stored before.
-        unsafe { &*self.thread }.slot.busy.store(start.max(2), Release);
+        unsafe { &*self.thread }
+            .slot
+            .busy
+            .store(start.max(2), Release);
     }
 
     /// Publishes the event that came of the call.
@@ -415,7 +503,9 @@ impl Pending {
             return;
         };
         if self.began != 0 {
-            let spent = clock::end().saturating_sub(self.began).saturating_sub(event.end - event.start);
+            let spent = clock::end()
+                .saturating_sub(self.began)
+                .saturating_sub(event.end - event.start);
             event.cost = spent.min(u64::from(u32::MAX)) as u32;
         }
         state.publish(level, event);
@@ -441,7 +531,11 @@ pub(crate) fn rare(rare: &Rare) {
 /// Publishes a definition.
 pub(crate) fn define(definition: &Definition<'_>) {
     with_mine(|state, level| {
-        memory::keeping_errno(|| state.halves[level as usize].writer.publish(&state.spill, definition));
+        memory::keeping_errno(|| {
+            state.halves[level as usize]
+                .writer
+                .publish(&state.spill, definition)
+        });
     });
 }
 
@@ -449,7 +543,11 @@ pub(crate) fn define(definition: &Definition<'_>) {
 pub(crate) fn define_mine(definition: impl FnOnce(ThreadId) -> Definition<'static>) {
     with_mine(|state, level| {
         let definition = definition(ThreadId(state.number));
-        memory::keeping_errno(|| state.halves[level as usize].writer.publish(&state.spill, &definition));
+        memory::keeping_errno(|| {
+            state.halves[level as usize]
+                .writer
+                .publish(&state.spill, &definition)
+        });
     });
 }
 
@@ -486,11 +584,17 @@ fn arrive(word: usize) -> *mut Thread {
     if word == IGNORED {
         return std::ptr::null_mut();
     }
-    let Some(session) = session::current() else { return std::ptr::null_mut() };
+    let Some(session) = session::current() else {
+        return std::ptr::null_mut();
+    };
     // A handler that comes in between leaves its events to the count of lost ones.
     tls::set(IGNORED);
     let thread = memory::keeping_errno(|| settle(session));
-    tls::set(if thread.is_null() { NONE } else { thread as usize });
+    tls::set(if thread.is_null() {
+        NONE
+    } else {
+        thread as usize
+    });
     if thread.is_null() {
         session.spill.header().lost.fetch_add(1, Relaxed);
     }
@@ -500,7 +604,9 @@ fn arrive(word: usize) -> *mut Thread {
 fn settle(session: &'static Session) -> *mut Thread {
     let tid = process::tid();
     let number = session.spill.header().threads.fetch_add(1, Relaxed) + 1;
-    let Some(thread) = take_over(session, tid).or_else(|| make(tid)) else { return std::ptr::null_mut() };
+    let Some(thread) = take_over(session, tid).or_else(|| make(tid)) else {
+        return std::ptr::null_mut();
+    };
     let Some(slot) = session.spill.claim_slot(number) else {
         // SAFETY: `thread` is valid and nobody else's; it is offered again.
         unsafe { (*thread).tid.store(0, Release) };
@@ -517,7 +623,11 @@ fn settle(session: &'static Session) -> *mut Thread {
     state.place = Place::default();
     state.usage = process::thread_usage();
     state.usage_key = clock::end();
-    let definition = Definition::Thread { id: ThreadId(number), tid, key: state.usage_key };
+    let definition = Definition::Thread {
+        id: ThreadId(number),
+        tid,
+        key: state.usage_key,
+    };
     state.halves[0].writer.publish(&session.spill, &definition);
     state.tell_name(Level::Main);
     thread
@@ -531,8 +641,14 @@ fn take_over(session: &Session, tid: u32) -> Option<*mut Thread> {
         let (owner, next) = unsafe { (&(*thread.as_ref()?).tid, (*thread).next) };
         let lives_there = owner.load(Acquire);
         // The kernel gave this thread the id: whoever had it before is gone.
-        let gone = lives_there == 0 || lives_there == tid || !process::thread_lives(session.pid, lives_there);
-        if gone && owner.compare_exchange(lives_there, tid, AcqRel, Relaxed).is_ok() {
+        let gone = lives_there == 0
+            || lives_there == tid
+            || !process::thread_lives(session.pid, lives_there);
+        if gone
+            && owner
+                .compare_exchange(lives_there, tid, AcqRel, Relaxed)
+                .is_ok()
+        {
             // SAFETY: ours now.
             unsafe { hand_over(&mut *thread, lives_there) };
             return Some(thread);
@@ -562,7 +678,9 @@ fn hand_over(state: &mut Thread, former: u32) {
 
 /// A new state in fresh memory.
 fn make(tid: u32) -> Option<*mut Thread> {
-    let place = memory::reserve(size_of::<Thread>())?.as_ptr().cast::<Thread>();
+    let place = memory::reserve(size_of::<Thread>())?
+        .as_ptr()
+        .cast::<Thread>();
     // SAFETY: fresh zeroed memory of the right size, page-aligned; fields are written
     // through the raw pointer before any reference to the whole is made. `slot` and
     // `spill` are set by `settle` before they are read.
@@ -592,16 +710,19 @@ pub(crate) fn forget() {
 
 /// Measures what recording costs and defines it.
 pub(crate) fn calibrate(session: &Session) {
-    const TURNS: u64 = 64;
+    const TURNS: u64 = 16;
+    const ROUNDS: u64 = 5;
     crate::session::first_definitions(session);
+    // The least of a few rounds: the others met an interruption.
     let empty = (0..TURNS).map(|_| ticks_of(|| {})).min().unwrap_or(0);
-    let turns = |work: &mut dyn FnMut()| ticks_of(|| (0..TURNS).for_each(|_| work())) / TURNS;
+    let turns = |work: &mut dyn FnMut()| {
+        let round = |work: &mut dyn FnMut()| ticks_of(|| (0..TURNS).for_each(|_| work())) / TURNS;
+        (0..ROUNDS).map(|_| round(work)).min().unwrap_or(0)
+    };
     let clocks = turns(&mut || _ = (clock::start(), clock::end()));
     let mut backtrace = 0;
     with_mine(|state, level| {
-        let mut once = || _ = state.backtrace(level, Entry::Unknown, 0);
-        once();
-        backtrace = turns(&mut once);
+        backtrace = turns(&mut || _ = state.backtrace(level, Entry::Unknown, 0));
     });
     let writing = turns(&mut write_once);
     define(&Definition::Calibration {

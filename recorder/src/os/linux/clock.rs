@@ -45,7 +45,10 @@ pub(crate) fn monotonic_nanos() -> u64 {
 }
 
 fn nanos_of(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: writes to a local.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -56,14 +59,25 @@ pub(crate) fn set_up() -> Clock {
     let tsc = tsc_can_be_trusted();
     USE_TSC.store(tsc, Relaxed);
     let (source, shift, ticks_per_second) = if tsc {
-        (ClockSource::Tsc, SHIFT as u8, tsc_rate() / f64::from(1u32 << SHIFT))
+        (
+            ClockSource::Tsc,
+            SHIFT as u8,
+            tsc_rate() / f64::from(1u32 << SHIFT),
+        )
     } else {
         (ClockSource::Monotonic, 0, 1e9)
     };
     let start_monotonic_nanos = monotonic_nanos();
     let start = end();
     let start_unix_nanos = nanos_of(libc::CLOCK_REALTIME);
-    Clock { source, shift, ticks_per_second, start, start_monotonic_nanos, start_unix_nanos }
+    Clock {
+        source,
+        shift,
+        ticks_per_second,
+        start,
+        start_monotonic_nanos,
+        start_unix_nanos,
+    }
 }
 
 /// The counter runs at one rate on all cores (CPUID 8000_0007h, EDX bit 8), has
@@ -79,7 +93,9 @@ fn tsc_can_be_trusted() -> bool {
 /// Counts a second, from the wrapper's measurement or by one of a millisecond:
 /// good to about 1 in 10,000; the drain's clock pairs refine it.
 fn tsc_rate() -> f64 {
-    if let Some(rate) = std::env::var("HEAPREEL_TSC_HZ").ok().and_then(|text| text.parse::<f64>().ok())
+    if let Some(rate) = std::env::var("HEAPREEL_TSC_HZ")
+        .ok()
+        .and_then(|text| text.parse::<f64>().ok())
         && (1e8..1e11).contains(&rate)
     {
         return rate;

@@ -7,8 +7,21 @@ use std::ptr::NonNull;
 pub(crate) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice touches nobody.
-    let place = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-    if place == libc::MAP_FAILED { None } else { NonNull::new(place.cast()) }
+    let place = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        )
+    };
+    if place == libc::MAP_FAILED {
+        None
+    } else {
+        NonNull::new(place.cast())
+    }
 }
 
 /// Makes a child of fork see this page empty. False where the kernel cannot.
@@ -38,7 +51,13 @@ pub(crate) unsafe fn provide(place: *mut u8, bytes: usize) -> bool {
     let first = place as usize & !4095;
     let behind = (place as usize + bytes + 4095) & !4095;
     // SAFETY: the caller's promise; populating changes no content.
-    let refused = unsafe { libc::madvise(first as *mut libc::c_void, behind - first, MADV_POPULATE_WRITE) != 0 };
+    let refused = unsafe {
+        libc::madvise(
+            first as *mut libc::c_void,
+            behind - first,
+            MADV_POPULATE_WRITE,
+        ) != 0
+    };
     // Before Linux 5.14 the kernel does not know the advice: then the store decides.
     !refused || std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }

@@ -23,7 +23,10 @@ pub(crate) fn thread_lives(pid: u32, tid: u32) -> bool {
 pub(crate) fn thread_name(name: &mut [u8; 16]) -> &str {
     // SAFETY: the kernel writes at most 16 bytes, terminated.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    let length = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
     std::str::from_utf8(&name[..length]).unwrap_or("?")
 }
 
@@ -36,7 +39,12 @@ pub(crate) fn thread_usage() -> [u32; 4] {
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
         usage
     };
-    [usage.ru_minflt as u32, usage.ru_majflt as u32, usage.ru_nvcsw as u32, usage.ru_nivcsw as u32]
+    [
+        usage.ru_minflt as u32,
+        usage.ru_majflt as u32,
+        usage.ru_nvcsw as u32,
+        usage.ru_nivcsw as u32,
+    ]
 }
 
 /// Random bytes from the kernel.
@@ -49,7 +57,10 @@ pub(crate) fn random() -> [u8; 16] {
 
 /// Lets other threads run for this long.
 pub(crate) fn nap(micros: u32) {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(micros) * 1000 };
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(micros) * 1000,
+    };
     // SAFETY: reads a local; an interrupted sleep is only shorter.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
