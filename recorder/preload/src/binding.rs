@@ -10,10 +10,7 @@ use std::ffi::CStr;
 pub(crate) fn is_ours() -> bool {
     let other = [c"malloc", c"free", c"calloc", c"realloc"]
         .into_iter()
-        .find_map(|name| {
-            let bound = next::lookup(libc::RTLD_DEFAULT, name).addr();
-            (bound != 0 && !callers::is_own(bound)).then(|| (name, object_of(bound)))
-        });
+        .find_map(|name| Some((name, object_of(callers::bound_elsewhere(name)?))));
     let Some((function, provider)) = other else {
         return true;
     };

@@ -173,26 +173,45 @@ unsafe extern "C" {
 /// `dladdr1` shall give the symbol's entry.
 const RTLD_DL_SYMENT: i32 = 1;
 
-/// Where a function begins and ends, as its symbol says.
-fn body_of(function: usize) -> Option<(usize, usize)> {
+/// The symbol at an address, as its object's table has it.
+fn symbol_at(function: usize) -> Option<&'static libc::Elf64_Sym> {
     // SAFETY: dladdr1 takes any address; where it returns other than 0, `symbol` is
-    // null or points to an entry of the object's symbol table.
+    // null or points to an entry of the object's symbol table, which stays as long.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         let mut symbol: *mut c_void = std::ptr::null_mut();
-        if dladdr1(
+        let found = dladdr1(
             function as *const c_void,
-            &mut info,
-            &mut symbol,
+            &raw mut info,
+            &raw mut symbol,
             RTLD_DL_SYMENT,
-        ) == 0
-            || symbol.is_null()
-        {
-            return None;
+        );
+        if found == 0 {
+            None
+        } else {
+            symbol.cast::<libc::Elf64_Sym>().as_ref()
         }
-        let bytes = (*symbol.cast::<libc::Elf64_Sym>()).st_size as usize;
-        // A return address may lie right behind a function whose last instruction
-        // is a call, never right at its start.
-        Some((function + 1, function + bytes + 1))
     }
+}
+
+/// Where a function begins and ends.
+fn body_of(function: usize) -> Option<(usize, usize)> {
+    let bytes = symbol_at(function)?.st_size as usize;
+    // A return address may lie right behind a function whose last instruction is a
+    // call, never at its start.
+    Some((function + 1, function + bytes + 1))
+}
+
+/// Whether an address that the program sees as a function is a definition. In a
+/// program that is not position-independent it may be a jump to one: such an entry of
+/// the symbol table has a value but no section (System V ABI for x86-64, 5.2).
+pub(crate) fn is_definition(function: usize) -> bool {
+    const SHN_UNDEF: u16 = 0;
+    symbol_at(function).is_none_or(|symbol| symbol.st_shndx != SHN_UNDEF)
+}
+
+/// What the program binds a name to, where that is neither ours nor undefined.
+pub(crate) fn bound_elsewhere(name: &CStr) -> Option<usize> {
+    let bound = crate::next::lookup(libc::RTLD_DEFAULT, name).addr();
+    (bound != 0 && !is_own(bound) && is_definition(bound)).then_some(bound)
 }

@@ -4,7 +4,6 @@
 use crate::callers::{self, object_of};
 use crate::next;
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::ptr::null_mut;
 
 /// A runtime that a plug-in brought along without showing its symbols to all. The
 /// handle is kept: from now on we call into it.
@@ -67,10 +66,7 @@ pub(crate) fn is_plain(operator_new: usize) -> bool {
         c"_ZdlPvSt11align_val_t",
     ]
     .into_iter()
-    .any(|name| {
-        let bound = next::lookup(libc::RTLD_DEFAULT, name);
-        bound != null_mut() && !callers::is_own(bound.addr())
-    });
+    .any(|name| callers::bound_elsewhere(name).is_some());
     !replaced
         && object_of(operator_new)
             .is_some_and(|object| is_runtime(object.file_name()) || is_allocator(object.base))
