@@ -44,7 +44,10 @@ pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<()
     let map = SpillMap::open(Path::new(&header.spill))
         .map_err(|error| refused(io::Error::other(error)))?;
     let sink = TraceFile::new(file).map_err(refused)?;
-    let drain = Drain::new(map, sink).map_err(|error| refused(io::Error::other(error)))?;
+    let mut drain = Drain::new(map, sink).map_err(|error| refused(io::Error::other(error)))?;
+    // The header goes out now: a process that is killed or replaced at once leaves a
+    // trace that leads to its spill.
+    drain.pass(false).map_err(|error| refused(io::Error::other(error)))?;
     let (end, ends) = bounded(1);
     let spill = PathBuf::from(&header.spill);
     let shown = path.display().to_string();
