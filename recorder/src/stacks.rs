@@ -20,8 +20,8 @@ use std::sync::atomic::{
 const PLACES: usize = 1 << 20;
 /// Places tried before the table counts as full.
 const PROBES: usize = 64;
-/// Places in a thread's cache: 16 KiB.
-const CACHED: usize = 1024;
+/// Places in a thread's cache: 64 KiB, for a few thousand backtraces.
+const CACHED: usize = 4096;
 
 #[repr(C)]
 struct PlaceInTable {
