@@ -614,15 +614,25 @@ mod tests {
 
     #[test]
     fn an_interrupted_call_keeps_its_start() {
-        let mut state = DeltaState { key: 500, address: 0 };
-        let event = Event { address: 0x1000, size: 1, ..blank(1, 400, 650, EventKind::Alloc) };
+        let mut state = DeltaState {
+            key: 500,
+            address: 0,
+        };
+        let event = Event {
+            address: 0x1000,
+            size: 1,
+            ..blank(1, 400, 650, EventKind::Alloc)
+        };
         let mut room = [0; MAX_EVENT_BYTES];
         let mut bytes = Vec::new();
         let length = RecordWriter::new(&mut room).rewind(&mut state, 100);
         bytes.extend_from_slice(&room[..length]);
         let length = RecordWriter::new(&mut room).alloc(&mut state, &event);
         bytes.extend_from_slice(&room[..length]);
-        let base = ChunkBase { key: 500, ..ChunkBase::default() };
+        let base = ChunkBase {
+            key: 500,
+            ..ChunkBase::default()
+        };
         let mut decoder = Decoder::new(&bytes, ThreadId(1), base);
         assert_eq!(decoder.next(), Some(StreamRecord::Rewind));
         assert_eq!(decoder.next(), Some(StreamRecord::Event(event)));
