@@ -8,7 +8,7 @@
 use crate::environment::{self, Strings};
 use crate::next::Next;
 use heapreel::raw::{self, Ended};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 macro_rules! passed_on {
     ($($next:ident = fn $name:ident($($argument:ident: $type:ty),*) -> c_int;)*) => {
@@ -20,7 +20,7 @@ macro_rules! passed_on {
                         unsafe { *libc::__errno_location() = libc::ENOSYS };
                         -1
                     }
-                    const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
+                    const NAME: &CStr = match CStr::from_bytes_with_nul(
                         concat!(stringify!($name), "\0").as_bytes(),
                     ) {
                         Ok(name) => name,
@@ -50,9 +50,54 @@ passed_on! {
         arguments: Strings, variables: Strings) -> c_int;
 }
 
+/// Whether a file may be run. The program's errno stays.
+unsafe fn is_program(path: Text) -> bool {
+    // SAFETY: `path` is what the program passes to execve; this thread's errno.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let found = libc::access(path, libc::X_OK) == 0;
+        *libc::__errno_location() = errno;
+        found
+    }
+}
+
+/// Whether a program of this name is in one of the folders of `PATH` (exec(3)).
+unsafe fn is_found(file: Text) -> bool {
+    const USUAL_PATH: &[u8] = b"/bin:/usr/bin";
+    // SAFETY: `file` is what the program passes to execvp.
+    let name = unsafe { CStr::from_ptr(file) }.to_bytes_with_nul();
+    if name.contains(&b'/') {
+        // SAFETY: as above.
+        return unsafe { is_program(file) };
+    }
+    let folders = match environment::value("PATH") {
+        b"" => USUAL_PATH,
+        folders => folders,
+    };
+    folders.split(|byte| *byte == b':').any(|folder| {
+        let mut path = [0u8; libc::PATH_MAX as usize];
+        let parts = folder.iter().chain(b"/").chain(name);
+        for (place, byte) in path.iter_mut().zip(parts) {
+            *place = *byte;
+        }
+        // SAFETY: a C string, unless it was too long and lost its 0.
+        path.ends_with(&[0]) && unsafe { is_program(path.as_ptr().cast()) }
+    })
+}
+
 /// Notes that the program is about to replace itself, and takes it back if it cannot.
-unsafe fn replace(variables: Strings, exec: impl FnOnce(Strings) -> c_int) -> c_int {
-    raw::ending(Ended::Exec);
+/// Where nobody else would finish the trace it is finished now, unless the program to
+/// be run is not there: programs try one folder after the other.
+unsafe fn replace(
+    variables: Strings,
+    is_there: impl FnOnce() -> bool,
+    exec: impl FnOnce(Strings) -> c_int,
+) -> c_int {
+    if raw::drains_itself() && raw::active() && is_there() {
+        raw::stop(Ended::Exec);
+    } else {
+        raw::ending(Ended::Exec);
+    }
     // SAFETY: `variables` is what the program passes to execve.
     let result = unsafe { environment::with_ours(variables, exec) };
     // SAFETY: this thread's errno, which tells the program why.
@@ -67,9 +112,11 @@ unsafe fn replace(variables: Strings, exec: impl FnOnce(Strings) -> c_int) -> c_
 unsafe extern "C" fn execve(path: Text, arguments: Strings, variables: Strings) -> c_int {
     // SAFETY: passed on as it came, but for the variables added.
     unsafe {
-        replace(variables, |variables| {
-            EXECVE.get()(path, arguments, variables)
-        })
+        replace(
+            variables,
+            || is_program(path),
+            |variables| EXECVE.get()(path, arguments, variables),
+        )
     }
 }
 
@@ -83,9 +130,11 @@ unsafe extern "C" fn execv(path: Text, arguments: Strings) -> c_int {
 unsafe extern "C" fn execvpe(file: Text, arguments: Strings, variables: Strings) -> c_int {
     // SAFETY: passed on as it came, but for the variables added.
     unsafe {
-        replace(variables, |variables| {
-            EXECVPE.get()(file, arguments, variables)
-        })
+        replace(
+            variables,
+            || is_found(file),
+            |variables| EXECVPE.get()(file, arguments, variables),
+        )
     }
 }
 
@@ -99,9 +148,11 @@ unsafe extern "C" fn execvp(file: Text, arguments: Strings) -> c_int {
 unsafe extern "C" fn fexecve(descriptor: c_int, arguments: Strings, variables: Strings) -> c_int {
     // SAFETY: passed on as it came, but for the variables added.
     unsafe {
-        replace(variables, |variables| {
-            FEXECVE.get()(descriptor, arguments, variables)
-        })
+        replace(
+            variables,
+            || false,
+            |variables| FEXECVE.get()(descriptor, arguments, variables),
+        )
     }
 }
 
@@ -115,9 +166,11 @@ unsafe extern "C" fn execveat(
 ) -> c_int {
     // SAFETY: passed on as it came, but for the variables added.
     unsafe {
-        replace(variables, |variables| {
-            EXECVEAT.get()(folder, path, arguments, variables, flags)
-        })
+        replace(
+            variables,
+            || false,
+            |variables| EXECVEAT.get()(folder, path, arguments, variables, flags),
+        )
     }
 }
 

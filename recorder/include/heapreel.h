@@ -1,0 +1,233 @@
+/* heapreel.h: what a game may tell the heapreel recorder about itself.
+ *
+ * For C99 and C++11 or later. Copy this one file into your game and include it where you need
+ * it; there is nothing to link. The functions are weak symbols that the recorder's
+ * library provides when the game runs under `heapreel record`. Without it every macro
+ * and wrapper here costs one comparison with zero, and does nothing. On systems other
+ * than Linux it is nothing at all.
+ *
+ *     #include "heapreel.h"
+ *
+ *     int main(void) {
+ *         HEAPREEL_THREAD_ROLE(HEAPREEL_CRITICAL);
+ *         while (playing()) {
+ *             simulate();
+ *             draw();
+ *             HEAPREEL_FRAME_MARK();
+ *         }
+ *     }
+ *
+ * Names are C strings in UTF-8, cut after 512 bytes. They are known by their content,
+ * so they may lie anywhere and change afterwards. Use fixed names: a recording can
+ * hold 4,096 of them. All calls may be made from any thread at any time, but not from
+ * signal handlers.
+ *
+ * A game that is linked statically as a whole (-static) cannot be recorded this way;
+ * `heapreel doctor GAME` tells.
+ *
+ * C++ scopes are in namespace heapreel: heapreel::Segment, heapreel::Phase.
+ */
+#ifndef HEAPREEL_H
+#define HEAPREEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Define HEAPREEL_DISABLE before including this to leave everything out. */
+#if !defined(HEAPREEL_DISABLE) && defined(__linux__) && defined(__ELF__) && defined(__GNUC__)
+#define HEAPREEL_ENABLED 1
+#else
+#define HEAPREEL_ENABLED 0
+#endif
+
+/* Roles of a thread, see heapreel_thread_role. */
+#define HEAPREEL_CRITICAL 1   /* the frame waits for it: main, render, simulation workers */
+#define HEAPREEL_BACKGROUND 2 /* it does not: streaming, saving, network, audio decoding */
+
+#if HEAPREEL_ENABLED
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Read from a table that the loader fills in. Where code is compiled for a fixed address
+ * (-fno-pic) only compilers that know the second attribute (GCC 12) do so; others take a
+ * missing function for a fact when they link, and then these calls never do anything. */
+#ifdef __has_attribute
+#if __has_attribute(nodirect_extern_access)
+#define HEAPREEL_WEAK __attribute__((weak, nodirect_extern_access))
+#endif
+#endif
+#ifndef HEAPREEL_WEAK
+#define HEAPREEL_WEAK __attribute__((weak))
+#endif
+
+/* The functions themselves. Each is a null pointer where no recorder is loaded, so
+ * call them through the macros and wrappers below. */
+
+/* Ends a game frame of the loop of this name; NULL is the loop "main". */
+extern void heapreel_frame_mark(const char *loop) HEAPREEL_WEAK;
+
+/* Notes a named instant, to look at or to compare with another: "level loaded". */
+extern void heapreel_mark(const char *name) HEAPREEL_WEAK;
+
+/* Begins and ends a phase, such as loading, in which long frames are no spikes.
+ * Phases may overlap and may begin and end on different threads. */
+extern void heapreel_phase_begin(const char *name) HEAPREEL_WEAK;
+extern void heapreel_phase_end(const char *name) HEAPREEL_WEAK;
+
+/* Makes a segment current on this thread: what it allocates from now on counts
+ * against that segment's budget in bytes; 0 is no budget. The first call with a name
+ * sets the budget. Returns the segment that was current, for heapreel_segment_leave. */
+extern uint32_t heapreel_segment_enter(const char *name, uint64_t budget_bytes)
+    HEAPREEL_WEAK;
+extern void heapreel_segment_leave(uint32_t previous) HEAPREEL_WEAK;
+
+/* Says whether the frame waits for this thread: HEAPREEL_CRITICAL or _BACKGROUND. */
+extern void heapreel_thread_role(int role) HEAPREEL_WEAK;
+
+/* Names this thread in the trace, better than the kernel's 15 bytes can. */
+extern void heapreel_thread_name(const char *name) HEAPREEL_WEAK;
+
+/* 1 while this process is being recorded, else 0. */
+extern int heapreel_is_recording(void) HEAPREEL_WEAK;
+
+/* Starts to record into `file` if the recorder's library was loaded (LD_PRELOAD) but
+ * not told to record: for a game that wants only one level in the trace. %p in the
+ * name becomes the process id, %e the program's name, %t the time. Returns 1 if the
+ * process is being recorded now. Sets an environment variable while it runs: call it
+ * while no other thread reads or changes the environment. */
+extern int heapreel_start(const char *file) HEAPREEL_WEAK;
+
+/* Ends the recording for good and waits until the trace is whole. */
+extern void heapreel_stop(void) HEAPREEL_WEAK;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+/* Does `call` if `function` is there. */
+#define HEAPREEL_IF(function, call) \
+    do {                            \
+        if (function) {             \
+            (call);                 \
+        }                           \
+    } while (0)
+
+#else /* nothing to call */
+
+#define HEAPREEL_IF(function, call) \
+    do {                            \
+    } while (0)
+
+#endif
+
+/* Ends a game frame: of the loop "main", or of a loop with a name of its own, such as
+ * HEAPREEL_FRAME_MARK_IN("sim"). */
+#define HEAPREEL_FRAME_MARK() HEAPREEL_IF(heapreel_frame_mark, heapreel_frame_mark(NULL))
+#define HEAPREEL_FRAME_MARK_IN(loop) HEAPREEL_IF(heapreel_frame_mark, heapreel_frame_mark(loop))
+
+/* Notes a named instant. */
+#define HEAPREEL_MARK(name) HEAPREEL_IF(heapreel_mark, heapreel_mark(name))
+
+/* Begins and ends a phase in which long frames are no spikes. */
+#define HEAPREEL_PHASE_BEGIN(name) HEAPREEL_IF(heapreel_phase_begin, heapreel_phase_begin(name))
+#define HEAPREEL_PHASE_END(name) HEAPREEL_IF(heapreel_phase_end, heapreel_phase_end(name))
+
+/* What this thread means to the frame, and what it is called. */
+#define HEAPREEL_THREAD_ROLE(role) HEAPREEL_IF(heapreel_thread_role, heapreel_thread_role(role))
+#define HEAPREEL_THREAD_NAME(name) HEAPREEL_IF(heapreel_thread_name, heapreel_thread_name(name))
+
+/* Enters a segment and gives back the former one, to be left to:
+ *
+ *     uint32_t outer = HEAPREEL_SEGMENT_ENTER("Resource", 256u << 20);
+ *     load_textures();
+ *     HEAPREEL_SEGMENT_LEAVE(outer);
+ */
+static inline uint32_t heapreel_segment_enter_if(const char *name, uint64_t budget_bytes) {
+#if HEAPREEL_ENABLED
+    return heapreel_segment_enter ? heapreel_segment_enter(name, budget_bytes) : 0;
+#else
+    (void)name;
+    (void)budget_bytes;
+    return 0;
+#endif
+}
+static inline void heapreel_segment_leave_if(uint32_t previous) {
+    (void)previous;
+    HEAPREEL_IF(heapreel_segment_leave, heapreel_segment_leave(previous));
+}
+#define HEAPREEL_SEGMENT_ENTER(name, budget_bytes) heapreel_segment_enter_if(name, budget_bytes)
+#define HEAPREEL_SEGMENT_LEAVE(previous) heapreel_segment_leave_if(previous)
+
+/* Recording from within: whether it runs, starting and stopping it. */
+static inline int heapreel_active(void) {
+#if HEAPREEL_ENABLED
+    return heapreel_is_recording ? heapreel_is_recording() : 0;
+#else
+    return 0;
+#endif
+}
+static inline int heapreel_start_if(const char *file) {
+#if HEAPREEL_ENABLED
+    return heapreel_start ? heapreel_start(file) : 0;
+#else
+    (void)file;
+    return 0;
+#endif
+}
+static inline void heapreel_stop_if(void) {
+    HEAPREEL_IF(heapreel_stop, heapreel_stop());
+}
+#define HEAPREEL_ACTIVE() heapreel_active()
+#define HEAPREEL_START(file) heapreel_start_if(file)
+#define HEAPREEL_STOP() heapreel_stop_if()
+
+#ifdef __cplusplus
+
+namespace heapreel {
+
+/* A segment for as long as this lives:
+ *
+ *     heapreel::Segment resource("Resource", 256u << 20);
+ */
+class Segment {
+public:
+    explicit Segment(const char *name, uint64_t budget_bytes = 0)
+        : previous_(heapreel_segment_enter_if(name, budget_bytes)) {}
+    ~Segment() { heapreel_segment_leave_if(previous_); }
+    Segment(const Segment &) = delete;
+    Segment &operator=(const Segment &) = delete;
+
+private:
+    uint32_t previous_;
+};
+
+/* A phase for as long as this lives. The name must live as long. */
+class Phase {
+public:
+    explicit Phase(const char *name) : name_(name) { HEAPREEL_PHASE_BEGIN(name_); }
+    ~Phase() {
+        (void)name_;
+        HEAPREEL_PHASE_END(name_);
+    }
+    Phase(const Phase &) = delete;
+    Phase &operator=(const Phase &) = delete;
+
+private:
+    const char *name_;
+};
+
+} // namespace heapreel
+
+/* The same with a name that nobody needs to invent, until the end of the block. */
+#define HEAPREEL_JOINED_(a, b) a##b
+#define HEAPREEL_JOINED(a, b) HEAPREEL_JOINED_(a, b)
+#define HEAPREEL_SEGMENT_SCOPE(...) \
+    ::heapreel::Segment HEAPREEL_JOINED(heapreel_segment_, __LINE__)(__VA_ARGS__)
+#define HEAPREEL_PHASE_SCOPE(name) \
+    ::heapreel::Phase HEAPREEL_JOINED(heapreel_phase_, __LINE__)(name)
+
+#endif /* __cplusplus */
+
+#endif /* HEAPREEL_H */
