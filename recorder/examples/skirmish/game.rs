@@ -4,7 +4,7 @@ use crate::cli::Common;
 use crate::frame_log::{FrameLog, LoopTruth};
 use crate::random::Random;
 use crate::tally::{self, Counts};
-use crate::telemetry::{self, GameLoop, Scope};
+use crate::telemetry::{self, GameLoop, PhaseScope};
 use crate::truth::{Ending, LeakTruth, MarkTruth, Notes, PhaseTruth, SlowCallTruth, SpikeTruth};
 use crate::work::Work;
 use std::time::{Duration, Instant};
@@ -134,7 +134,7 @@ impl Game {
 /// A phase that has begun.
 #[must_use]
 pub struct Phase {
-    scope: Scope,
+    scope: PhaseScope,
     name: &'static str,
     first_frame: u64,
 }

@@ -42,7 +42,7 @@ const EXIT_MISUSE: u8 = 2;
 fn main() -> ExitCode {
     let Arguments { common, scene } = Arguments::parse();
     let scene = scene.unwrap_or(Scene::Hits);
-    telemetry::start();
+    tally::join_game();
     telemetry::thread_role(telemetry::Role::Critical);
 
     let mut game = Game::new(&common, scene.default_frames(), scene.main_loop());

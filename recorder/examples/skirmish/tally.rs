@@ -1,15 +1,16 @@
 //! The inner allocator: the system's, with a count of every call.
 //!
-//! It stands *below* the recorder, so it sees exactly the calls that the game made and
-//! none of the recorder's own. Each thread counts in a slot of its own on cache lines
-//! of its own; slot 0 belongs to the first thread that allocates, which is the main one.
+//! It stands *below* the recorder and sees what the game asked for. Each thread counts in a
+//! slot of its own on cache lines of its own. Totals are of the game's threads, which say
+//! that they are: a recorder that works on a thread of its own in this process is no part
+//! of the truth.
 #![expect(unsafe_code, reason = "an allocator cannot be written without")]
 
 use serde::Serialize;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ops::{AddAssign, Sub};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Threads with a slot of their own; a later one shares, and stays exact in the total.
 const SLOTS: usize = 256;
@@ -81,10 +82,20 @@ impl AddAssign for Counts {
     }
 }
 
-/// Everything counted so far, by all threads. Exact when the others are at rest.
+/// Says that the calling thread is the game's, with all that it did before.
+pub fn join_game() {
+    my_slot().of_game.store(true, Relaxed);
+}
+
+/// Everything counted so far, by all of the game's threads. Exact when the others are at
+/// rest.
 pub fn all_threads() -> Counts {
     let mut sum = Counts::default();
-    SLOT_COUNTS.iter().for_each(|slot| sum += slot.read());
+    let of_game = |slot: &&Slot| slot.of_game.load(Relaxed);
+    SLOT_COUNTS
+        .iter()
+        .filter(of_game)
+        .for_each(|slot| sum += slot.read());
     sum
 }
 
@@ -95,7 +106,9 @@ pub fn this_thread() -> Counts {
 
 /// Forgets the peak: it is now what is live now.
 pub fn restart_peak() {
-    PEAK_BYTES.store(LIVE_BYTES.load(Relaxed), Relaxed);
+    let live = all_threads().live_bytes() as u64;
+    LIVE_BYTES.store(live, Relaxed);
+    PEAK_BYTES.store(live, Relaxed);
 }
 
 /// The most requested bytes that were live at once since [`restart_peak`]. Exact while
@@ -107,6 +120,7 @@ pub fn peak_live_bytes() -> u64 {
 /// Two cache lines, since processors fetch lines in pairs.
 #[repr(align(128))]
 struct Slot {
+    of_game: AtomicBool,
     allocations: AtomicU64,
     zeroed_allocations: AtomicU64,
     reallocations: AtomicU64,
@@ -119,6 +133,7 @@ struct Slot {
 impl Slot {
     const fn new() -> Self {
         Self {
+            of_game: AtomicBool::new(false),
             allocations: AtomicU64::new(0),
             zeroed_allocations: AtomicU64::new(0),
             reallocations: AtomicU64::new(0),
@@ -126,6 +141,14 @@ impl Slot {
             failed_allocations: AtomicU64::new(0),
             requested_bytes: AtomicU64::new(0),
             released_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Live bytes grow by `growth`, or shrink where it has wrapped.
+    fn count_live(&self, growth: u64) {
+        if self.of_game.load(Relaxed) {
+            let live = LIVE_BYTES.fetch_add(growth, Relaxed).wrapping_add(growth);
+            PEAK_BYTES.fetch_max(live, Relaxed);
         }
     }
 
@@ -180,9 +203,7 @@ fn count_acquired(
         slot.released_bytes.fetch_add(old as u64, Relaxed);
     }
     // Wraps for a block that shrinks, and back.
-    let growth = (size as u64).wrapping_sub(old as u64);
-    let live = LIVE_BYTES.fetch_add(growth, Relaxed).wrapping_add(growth);
-    PEAK_BYTES.fetch_max(live, Relaxed);
+    slot.count_live((size as u64).wrapping_sub(old as u64));
     block
 }
 
@@ -212,7 +233,7 @@ unsafe impl GlobalAlloc for Tally {
         let slot = my_slot();
         slot.deallocations.fetch_add(1, Relaxed);
         slot.released_bytes.fetch_add(size, Relaxed);
-        LIVE_BYTES.fetch_sub(size, Relaxed);
+        slot.count_live(size.wrapping_neg());
         // SAFETY: as in `alloc`.
         unsafe { System.dealloc(block, layout) }
     }

@@ -1,18 +1,15 @@
 //! The only place where the game speaks with the recorder.
+//!
+//! Recording begins before `main` where the environment asks for it (`heapreel record`, or
+//! HEAPREEL_OUT), so nothing here starts it.
 
 use crate::tally::Tally;
+use heapreel::{Loop, Phase, Recorder, SegmentScope};
+
+pub use heapreel::{Role, mark, phase, thread_role};
 
 #[global_allocator]
-static ALLOCATOR: Tally = Tally;
-
-/// What a thread means to the frame.
-#[derive(Clone, Copy)]
-pub enum Role {
-    /// The frame waits for it.
-    Critical,
-    /// The frame does not.
-    Background,
-}
+static ALLOCATOR: Recorder<Tally> = Recorder::new(Tally);
 
 /// The loops that have frames of their own.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +50,7 @@ pub enum Segment {
 
 impl Segment {
     /// The segment's name in traces.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Default => "Default",
             Self::Permanent => "Permanent",
@@ -75,38 +72,54 @@ impl Segment {
     }
 }
 
-/// Something that ends where it goes out of scope.
-#[must_use]
-pub struct Scope;
-
-/// Begins to record where the environment asks for it.
-pub fn start() {}
+/// The scope of a phase; it ends where this is dropped.
+pub type PhaseScope = Phase;
 
 /// Ends a game frame.
-pub fn frame_mark(_game_loop: GameLoop) {}
-
-/// A stretch, such as loading, in which long frames are no spikes.
-pub fn phase(_name: &'static str) -> Scope {
-    Scope
+pub fn frame_mark(game_loop: GameLoop) {
+    static SIM: Loop = Loop::new("sim");
+    static RENDER: Loop = Loop::new("render");
+    match game_loop {
+        GameLoop::Main => heapreel::frame_mark(),
+        GameLoop::Sim => heapreel::frame_mark_in(&SIM),
+        GameLoop::Render => heapreel::frame_mark_in(&RENDER),
+    }
 }
 
-/// A named instant.
-pub fn mark(_name: &'static str) {}
-
-/// Says which use of memory the next allocations of this thread belong to.
-pub fn segment(_segment: Segment) -> Scope {
-    Scope
+/// Says which use of memory the next allocations of this thread belong to. Default is
+/// what a thread is in anyway.
+pub fn segment(segment: Segment) -> Option<SegmentScope> {
+    static PERMANENT: heapreel::Segment = recorded(Segment::Permanent);
+    static RESOURCE: heapreel::Segment = recorded(Segment::Resource);
+    static DEVELOP: heapreel::Segment = recorded(Segment::Develop);
+    static TEMP: heapreel::Segment = recorded(Segment::Temp);
+    match segment {
+        Segment::Default => None,
+        Segment::Permanent => Some(PERMANENT.enter()),
+        Segment::Resource => Some(RESOURCE.enter()),
+        Segment::Develop => Some(DEVELOP.enter()),
+        Segment::Temp => Some(TEMP.enter()),
+    }
 }
 
-/// Says what this thread means to the frame.
-pub fn thread_role(_role: Role) {}
+const fn recorded(segment: Segment) -> heapreel::Segment {
+    heapreel::Segment::new(segment.name()).budget(segment.budget_bytes() as u64)
+}
+
+/// What an asset's allocations are for, as long as this lives.
+#[must_use]
+pub struct AssetScope;
 
 /// Says which asset the next allocations of this thread are for.
-pub fn asset(_name: &str) -> Scope {
-    Scope
+///
+/// The recorder has no contexts yet; this is where they will be entered.
+pub fn asset(_name: &str) -> AssetScope {
+    AssetScope
 }
 
 /// Announces a heap of the game's own.
+///
+/// The recorder cannot be told of heaps yet; this and the next two are where it will be.
 pub fn heap_created(_name: &'static str, _start: usize, _bytes: usize, _budget: usize) {}
 
 /// Announces a block handed out by such a heap.

@@ -216,7 +216,7 @@ impl Bank {
 
     /// One block until frame `free_at`, if there is room, and its name.
     fn allocate(&mut self, bytes: usize, free_at: u64, kind: &str) {
-        let _scope = (self.segment != Segment::Default).then(|| telemetry::segment(self.segment));
+        let _scope = telemetry::segment(self.segment);
         let before = tally::this_thread();
         let Some(handle) = self.heap.allocate(bytes, site_number(self.site)) else {
             return;

@@ -11,8 +11,9 @@
 //!
 //! With `--leak` each visit leaves exactly 37 blocks behind: 25 from
 //! [`EventBus::subscribe`] and 12 from [`DecalPool::stamp`], all during play. All else
-//! that is made between the two marks is gone by the second, and the renderer is idle at
-//! both, so a visit can be accounted for to the block.
+//! that is made between the two marks is gone by the second. The renderer is idle whenever
+//! a phase begins or ends, so a visit can be accounted for to the block, and which frames
+//! share an instant with a phase is the same in every run.
 
 use super::{Facts, Played};
 use crate::frame_log::FrameLog;
@@ -133,6 +134,7 @@ impl<'a> Tour<'a> {
 
     #[inline(never)]
     fn enter_level(&mut self, game: &mut Game) -> Level {
+        self.snapshots.wait_until_idle();
         let loading = game.begin_phase("loading");
         let mut level = Level::new();
         for chunk in 0..LOADING_FRAMES {
@@ -166,6 +168,7 @@ impl<'a> Tour<'a> {
 
     #[inline(never)]
     fn leave_level(&mut self, game: &mut Game, mut level: Level) {
+        self.snapshots.wait_until_idle();
         let unloading = game.begin_phase("unloading");
         for rest in (1..LEAVING_FRAMES).rev() {
             level.unload_share(rest);
@@ -359,6 +362,7 @@ fn render_loop(
     mut log: Option<FrameLog>,
     work: Work,
 ) -> Option<FrameLog> {
+    tally::join_game();
     telemetry::thread_role(Role::Critical);
     if let Some(log) = &mut log {
         log.begin();

@@ -4,6 +4,7 @@
 use super::ASSETS;
 use super::asset::{self, Asset, Catalogue, Loaded, Order};
 use crate::mailbox::Mailbox;
+use crate::tally;
 use crate::telemetry::{self, Role};
 use crate::work::Work;
 use std::io;
@@ -86,6 +87,7 @@ impl Stream {
     /// Until the main thread closes the mailbox.
     #[inline(never)]
     fn run(&self, crew: &Crew, catalogue: &Catalogue) {
+        tally::join_game();
         telemetry::thread_role(Role::Background);
         while let Some(task) = self.tasks.receive() {
             match task {
@@ -127,6 +129,7 @@ impl Job {
     /// Until the main thread closes the mailbox.
     #[inline(never)]
     fn run(&self, crew: &Crew) {
+        tally::join_game();
         telemetry::thread_role(Role::Critical);
         while let Some(tick) = self.ticks.receive() {
             crew.work.micros(40);

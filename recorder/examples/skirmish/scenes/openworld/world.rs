@@ -174,7 +174,7 @@ impl World {
             self.cinematic = None;
         }
         if frame % 150 == 149 {
-            self.cinematic = Some((frame + 20, Vec::with_capacity(12 << 20)));
+            self.cinematic = Some((frame + 20, Vec::with_capacity(24 << 20)));
         }
     }
 
