@@ -162,13 +162,13 @@ pub fn work(steps: u64, seed: u64, thread: u64) {
 }
 
 fn make(random: &mut Random) -> NonNull<Block> {
-    let align = if random.next() % 4 == 0 {
+    let align = if random.next().is_multiple_of(4) {
         16 << (random.next() % 9)
     } else {
         8
     };
     let layout = Layout::from_size_align(random.size(), align).expect("a valid layout");
-    let zeroed = random.next() % 3 == 0;
+    let zeroed = random.next().is_multiple_of(3);
     // SAFETY: the layout is not empty.
     let raw = unsafe {
         if zeroed {
