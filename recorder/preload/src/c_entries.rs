@@ -76,13 +76,13 @@ functions! {
         ours(block) unsafe { bootstrap::move_out(block, count.saturating_mul(size)) } =>
         |inner| resize(Entry::ReallocArray, block, count.saturating_mul(size), inner);
 
-    free(block: Block), 1, FREE, ours(block) () =>
+    free(block: Block), 1, FREE, ours(block) bootstrap::keep(block) =>
         |inner| release(Entry::Free, block, inner);
-    cfree(block: Block), 1, CFREE, ours(block) () =>
+    cfree(block: Block), 1, CFREE, ours(block) bootstrap::keep(block) =>
         |inner| release(Entry::Free, block, inner);
-    free_sized(block: Block, size: usize), 2, FREE_SIZED, ours(block) () =>
+    free_sized(block: Block, size: usize), 2, FREE_SIZED, ours(block) bootstrap::keep(block) =>
         |inner| release(Entry::FreeSized, block, inner);
-    free_aligned_sized(block: Block, align: usize, size: usize), 3, FREE_ALIGNED_SIZED, ours(block) () =>
+    free_aligned_sized(block: Block, align: usize, size: usize), 3, FREE_ALIGNED_SIZED, ours(block) bootstrap::keep(block) =>
         |inner| release(Entry::FreeSized, block, inner);
 }
 
@@ -112,12 +112,11 @@ fn acquire_through(
     let mut result = 0;
     acquire(Entry::PosixMemalign, size, align, false, || {
         result = inner();
-        // SAFETY: where the call succeeded it has just written there itself.
-        if result == 0 {
-            unsafe { *out }
-        } else {
-            null_mut()
+        if result != 0 {
+            return null_mut();
         }
+        // SAFETY: the call succeeded, so it has just written there itself.
+        unsafe { *out }
     });
     result
 }

@@ -21,10 +21,12 @@ struct Span {
 }
 
 impl Span {
-    const EMPTY: Span = Span {
-        start: AtomicUsize::new(0),
-        bytes: AtomicUsize::new(0),
-    };
+    const fn empty() -> Span {
+        Span {
+            start: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        }
+    }
 
     #[inline(always)]
     fn holds(&self, address: usize) -> bool {
@@ -48,10 +50,12 @@ struct Bodies {
 }
 
 impl Bodies {
-    const NONE: Bodies = Bodies {
-        around: Span::EMPTY,
-        each: [Span::EMPTY; MAX_BODIES],
-    };
+    const fn none() -> Bodies {
+        Bodies {
+            around: Span::empty(),
+            each: [const { Span::empty() }; MAX_BODIES],
+        }
+    }
 
     #[inline(always)]
     fn hold(&self, address: usize) -> bool {
@@ -74,9 +78,9 @@ impl Bodies {
     }
 }
 
-static OWN_CODE: Span = Span::EMPTY;
-static OPERATORS: Bodies = Bodies::NONE;
-static ALLOCATOR: Bodies = Bodies::NONE;
+static OWN_CODE: Span = Span::empty();
+static OPERATORS: Bodies = Bodies::none();
+static ALLOCATOR: Bodies = Bodies::none();
 
 /// Whether a call that will return to `caller` was made by an allocation function.
 #[inline(always)]

@@ -12,13 +12,13 @@
 //! recorded and how is the business of the crate `heapreel`; here is only what it
 //! takes to stand between a program and its C library:
 //!
-//! - [`next`]: what the program would have called without us,
-//! - [`c_entries`], [`cxx_entries`], [`shim`]: the functions that it calls instead,
-//! - [`callers`]: which of those calls come from another of these functions,
-//! - [`lifecycle`], [`exec`], [`environment`], [`unloading`]: processes and libraries
+//! - `next`: what the program would have called without us,
+//! - `c_entries`, `cxx_entries`, `shim`: the functions that it calls instead,
+//! - `callers`: which of those calls come from another of these functions,
+//! - `lifecycle`, `exec`, `environment`, `unloading`: processes and libraries
 //!   that begin and end,
-//! - [`interface`]: what heapreel.h declares,
-//! - [`private_heap`]: memory for our own code.
+//! - `interface`: what heapreel.h declares,
+//! - `private_heap`: memory for our own code.
 //!
 //! # Absent on purpose
 //!

@@ -106,7 +106,7 @@ type Block = *mut u8;
 
 next_functions! {
     MALLOC, c"malloc", None, (size: usize) -> Block, bootstrap::allocate(size, 0);
-    FREE, c"free", None, (block: Block), drop_early(block);
+    FREE, c"free", None, (block: Block), leave(block);
     CALLOC, c"calloc", None, (count: usize, size: usize) -> Block,
         bootstrap::allocate(count.saturating_mul(size), 0);
     REALLOC, c"realloc", None, (block: Block, size: usize) -> Block, resize_early(block, size);
@@ -117,15 +117,15 @@ next_functions! {
     POSIX_MEMALIGN, c"posix_memalign", None, (_out: *mut Block, _align: usize, _size: usize) -> c_int, libc::ENOMEM;
     VALLOC, c"valloc", None, (size: usize) -> Block, bootstrap::allocate(size, 4096);
     PVALLOC, c"pvalloc", None, (size: usize) -> Block, bootstrap::allocate(size.next_multiple_of(4096), 4096);
-    CFREE, c"cfree", Some(missing::free as *mut c_void), (block: Block), drop_early(block);
-    FREE_SIZED, c"free_sized", Some(missing::free_sized as *mut c_void), (block: Block, _size: usize), drop_early(block);
+    CFREE, c"cfree", Some(missing::free as *mut c_void), (block: Block), leave(block);
+    FREE_SIZED, c"free_sized", Some(missing::free_sized as *mut c_void), (block: Block, _size: usize), leave(block);
     FREE_ALIGNED_SIZED, c"free_aligned_sized", Some(missing::free_aligned_sized as *mut c_void),
-        (block: Block, _align: usize, _size: usize), drop_early(block);
+        (block: Block, _align: usize, _size: usize), leave(block);
     USABLE_SIZE, c"malloc_usable_size", None, (_block: Block) -> usize, 0;
 }
 
 /// A block whose owner cannot be asked yet stays.
-fn drop_early(_block: Block) {}
+fn leave(_block: Block) {}
 
 /// `realloc` while looking up: only our own blocks can be known.
 fn resize_early(block: Block, size: usize) -> Block {
