@@ -1,0 +1,73 @@
+//! The figures of one frame, for the side panel and under the pointer.
+
+use crate::lod::Column;
+use crate::metric::Metric;
+use crate::theme::Palette;
+use crate::units;
+use crate::view_model::{Fact, FrameLoop, FrameRow};
+use eframe::egui::{Align, Grid, Layout, RichText, Ui};
+
+/// All figures of a frame.
+pub(super) fn facts(frame: &FrameRow) -> Vec<Fact> {
+    let figure = |metric: Metric| {
+        let value = metric.format(metric.of(frame));
+        Fact::new(metric.label(), value, metric.definition())
+    };
+    vec![
+        Fact::new(
+            "Starts at",
+            units::seconds(frame.start),
+            "Time since the recording began.",
+        ),
+        figure(Metric::FrameTime),
+        Fact::new(
+            "Recorder's share",
+            units::seconds(frame.recorder_time),
+            "Estimated time that recording itself cost in this frame; \
+             it is not part of the frame time above.",
+        ),
+        figure(Metric::AllocatorTime),
+        figure(Metric::Allocations),
+        Fact::new(
+            "Deallocations",
+            units::count(frame.deallocations),
+            "Calls in this frame that gave memory back, on all threads.",
+        ),
+        figure(Metric::Bytes),
+    ]
+}
+
+/// What stands under the pointer on a bar.
+pub(super) fn column(ui: &mut Ui, game: &FrameLoop, column: &Column, metric: Metric) {
+    let palette = Palette::current(ui.ctx());
+    let Some(frame) = game.frames().get(column.top) else {
+        return;
+    };
+    let muted = |text: String| RichText::new(text).color(palette.muted);
+    ui.label(RichText::new(format!("Frame {}", frame.number)).strong());
+    if column.frames > 1 {
+        ui.label(muted(format!(
+            "the highest of {} frames here, {} to {}",
+            units::count(column.frames as u64),
+            metric.format(column.min),
+            metric.format(column.max)
+        )));
+    }
+    if frame.spike {
+        let over = format!("spike: over the budget of {}", units::budget(game.budget));
+        ui.label(RichText::new(over).color(palette.spike));
+    }
+    if frame.in_phase {
+        ui.label(muted("in a phase, so no spike".to_owned()));
+    }
+    Grid::new("frame").spacing([18.0, 3.0]).show(ui, |ui| {
+        for fact in facts(frame) {
+            ui.label(muted(fact.name));
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                ui.label(fact.value);
+            });
+            ui.end_row();
+        }
+    });
+    ui.label(muted(metric.definition().to_owned()).small());
+}
