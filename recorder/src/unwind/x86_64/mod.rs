@@ -10,6 +10,10 @@ mod rule;
 mod walk;
 
 pub(crate) use cache::{forget_modules, generation};
+#[cfg(test)]
+pub(super) use program::rule_at;
 pub(crate) use regs::{Regs, here};
 use rule::Rule;
+#[cfg(test)]
+pub(super) use rule::{Base, FpFrom, Special};
 pub(crate) use walk::walk;

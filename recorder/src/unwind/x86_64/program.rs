@@ -48,7 +48,7 @@ struct Row<'a> {
 }
 
 /// The rule of `entry` for the instruction at `pc`.
-pub(super) fn rule_at(entry: &Entry<'_>, pc: u64) -> Rule {
+pub(in crate::unwind) fn rule_at(entry: &Entry<'_>, pc: u64) -> Rule {
     let Some(row) = row_at(entry, pc) else {
         return Rule::UNSUPPORTED;
     };
