@@ -5,6 +5,7 @@ mod commands;
 mod exit_code;
 mod failure;
 mod inspect;
+mod record;
 
 use std::process::ExitCode;
 

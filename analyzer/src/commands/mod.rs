@@ -1,5 +1,6 @@
 //! The commands, one file each: their flags (`Args`) and what they do (`run`).
 
+mod capture;
 pub mod demo;
 pub mod doctor;
 pub mod frames;
@@ -11,4 +12,5 @@ pub mod recover;
 pub mod report;
 pub mod spikes;
 pub mod symbols;
+mod text;
 pub mod view;

@@ -1,25 +1,254 @@
-//! `heapreel record`: to come.
+//! `heapreel record`: runs a program and writes every allocation of it to a trace.
 
-use std::process::ExitCode;
+use super::capture::{self, Capture, SymbolFlags};
+use super::program::{locate, refuse_what_cannot_run};
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::inspect::{Elf, Kind, Program};
+use crate::record::environment::{self, Switches};
+use crate::record::{Naming, preload, session::Session};
+use anyhow::Context;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 /// Flags of `heapreel record`.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
-  heapreel record -o run.hreel -- ./mygame
-  heapreel record -o 'run-%e-%p.hreel' -- ./start.sh")]
+#[command(after_help = "Each process of the program writes its own trace, NAME.PID.PROGRAM.hreel; those with \
+fewer than 1,000 events leave nothing behind. The last line names the one with frame marks or, failing that, \
+the most events: it has the name given by -o. The program's exit code is passed on (128 + signal where a signal \
+ended it). Should heapreel itself be killed, the program runs on, and `heapreel recover` makes the trace whole.
+
+Examples:
+  heapreel record -o run.hreel -- ./mygame --level 3
+  heapreel record -o 'run-%e-%p.hreel' --only 'mygame*' -- ./start.sh")]
 pub struct Args {
-    /// Deepest backtrace, in stack frames
-    #[arg(long, default_value_t = 64)]
-    depth: u32,
+    /// The trace: a file, or a pattern with %p process id, %e program, %t start in seconds since 1970
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+    /// Record only programs with this name (* and ? allowed; may be repeated)
+    #[arg(long, value_name = "GLOB")]
+    only: Vec<String>,
+    #[command(flatten)]
+    switches: Switches,
+    #[command(flatten)]
+    symbols: SymbolFlags,
+    /// The recorder's library, instead of the one that this program carries
+    #[arg(long, value_name = "FILE")]
+    preload_lib: Option<PathBuf>,
+    /// Folder for what is not yet in the trace, instead of shared memory
+    #[arg(long, value_name = "FOLDER")]
+    spill_dir: Option<PathBuf>,
+    /// Run a program that cannot be recorded itself, for the sake of those that it starts
+    #[arg(long)]
+    anyway: bool,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, required = true)]
-    command: Vec<std::ffi::OsString>,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = false, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
 }
 
+/// Records; exits as the program does.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!(
-        "{:?} {} `heapreel record` is not there yet",
-        args.command,
-        args.depth
-    )
+    let path = locate(&args.command[0])?;
+    let program = inspect(&path);
+    if let Some(program) = &program {
+        refuse_what_cannot_run(program)?;
+        check_recordable(program, args.anyway)?;
+    }
+    let naming = Naming::new(args.output.as_deref(), args.force, capture::unix_seconds())?;
+    let library = preload::library(args.preload_lib.as_deref(), naming.folder())?;
+    let session = session(args.spill_dir.as_deref())?;
+    let mut command = command(&path, program.as_ref(), &args.command);
+    environment::set(&mut command, session.folder(), Some(&library), &args.switches);
+    let capture = Capture {
+        session: &session,
+        naming: &naming,
+        only: &args.only,
+        library: Some(&library),
+        force: args.force,
+        symbols: &args.symbols,
+    };
+    let captured = capture.run(&mut command).map_err(|error| cannot_start(&path, &error))?;
+    let why = || why_nothing(program.as_ref(), &args.only);
+    captured.tell(why);
+    Ok(captured.exit_code())
+}
+
+/// A program that may be run but not read is recorded without being looked at.
+fn inspect(path: &Path) -> Option<Program> {
+    Program::inspect(path).ok()
+}
+
+pub fn session(place: Option<&Path>) -> anyhow::Result<Session> {
+    Session::create(place).with_context(|| {
+        let place = place.unwrap_or(Path::new("/dev/shm"));
+        format!("{}: no folder can be made there; name another one by --spill-dir", place.display())
+    })
+}
+
+/// The program under its own name; a text without `#!` by the shell, as shells do it.
+fn command(path: &Path, program: Option<&Program>, words: &[OsString]) -> Command {
+    let is_plain_text = program.is_some_and(|p| matches!(p.kind, Kind::Unknown));
+    let mut command = if is_plain_text {
+        let mut command = Command::new("/bin/sh");
+        command.arg(path);
+        command
+    } else {
+        let mut command = Command::new(path);
+        command.arg0(&words[0]);
+        command
+    };
+    command.args(&words[1..]);
+    command
+}
+
+fn cannot_start(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => exit_code::NOT_FOUND,
+        _ => exit_code::CANNOT_EXECUTE,
+    };
+    // The kernel says "not found" of a script whose interpreter is missing, too.
+    Failure::new(code, format!("{}: cannot be started: {error}", path.display()))
+}
+
+/// Refuses a program in which nothing would be seen.
+fn check_recordable(program: &Program, anyway: bool) -> anyhow::Result<()> {
+    let name = program.path.display();
+    if let Some(interpreter) = program.interpreter() {
+        // What a script starts is what matters; its interpreter may go unseen.
+        if let Some(obstacle) = obstacle(&interpreter) {
+            let reader = interpreter.path.display();
+            eprintln!(
+                "heapreel: {name}: its interpreter {reader} {}; only programs that it starts are recorded",
+                obstacle.found
+            );
+        }
+        return Ok(());
+    }
+    match obstacle(program) {
+        Some(obstacle) if !anyway => Err(Failure::new(
+            exit_code::MISUSE,
+            format!(
+                "{name}: {}; {} (--anyway runs it, to record programs that it starts)",
+                obstacle.found, obstacle.advice
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Why nothing can be seen in a program.
+struct Obstacle {
+    found: String,
+    advice: &'static str,
+}
+
+fn obstacle(program: &Program) -> Option<Obstacle> {
+    let obstacle = |found: &str, advice| {
+        Some(Obstacle {
+            found: found.to_owned(),
+            advice,
+        })
+    };
+    if let Some(privilege) = program.privilege {
+        return obstacle(
+            &format!("{privilege}, and the loader ignores recorders in it"),
+            "record a copy of the file, which has no such right",
+        );
+    }
+    let Kind::Elf(elf) = &program.kind else {
+        return None;
+    };
+    match &**elf {
+        Elf { is_32_bit: true, .. } => obstacle(
+            "is a 32-bit program, and the recorder is made for 64 bits",
+            "build the game for x86-64",
+        ),
+        Elf { is_damaged: true, .. } => None,
+        Elf { is_native: false, .. } => obstacle("is made for another processor", "build it for this machine"),
+        Elf { is_dynamic: false, has_recorder: false, .. } => obstacle(
+            "is statically linked, and nothing can be loaded beside it",
+            "link it dynamically, or use the heapreel crate in it",
+        ),
+        _ => None,
+    }
+}
+
+/// The likeliest reason for an empty recording.
+fn why_nothing(program: Option<&Program>, only: &[String]) -> String {
+    if !only.is_empty() {
+        return format!("no program's name matched --only {}", only.join(" "));
+    }
+    let elf = program.and_then(|program| match &program.kind {
+        Kind::Elf(elf) => Some(elf),
+        _ => None,
+    });
+    let command = program.map_or("COMMAND".into(), |p| p.path.to_string_lossy().into_owned());
+    match elf.and_then(|elf| elf.own_allocator.as_ref()) {
+        Some(own) => format!("an allocator ({}) is linked into the program: its calls cannot be seen", own.name),
+        None => format!("no process of it loaded the recorder; see `heapreel doctor {command}`"),
+    }
+}
+
+/// For tests of how words are passed on.
+#[cfg(test)]
+fn words(command: &Command) -> (&OsStr, Vec<&OsStr>) {
+    (command.get_program(), command.get_args().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(elf: Elf) -> Program {
+        Program {
+            path: "/games/x".into(),
+            kind: Kind::Elf(Box::new(elf)),
+            privilege: None,
+        }
+    }
+
+    fn usual() -> Elf {
+        Elf {
+            is_native: true,
+            is_dynamic: true,
+            ..Elf::default()
+        }
+    }
+
+    fn refusal(elf: Elf) -> String {
+        let program = program(elf);
+        assert!(check_recordable(&program, true).is_ok());
+        check_recordable(&program, false).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_refused_with_advice() {
+        let found = refusal(Elf { is_dynamic: false, ..usual() });
+        assert!(found.contains("statically linked") && found.contains("link it dynamically"), "{found}");
+        let found = refusal(Elf { is_32_bit: true, ..usual() });
+        assert!(found.contains("32-bit"), "{found}");
+        assert!(check_recordable(&program(usual()), false).is_ok());
+        let with_crate = Elf { is_dynamic: false, has_recorder: true, ..usual() };
+        assert!(check_recordable(&program(with_crate), false).is_ok());
+    }
+
+    #[test]
+    fn a_text_without_a_first_line_goes_to_the_shell() {
+        let script = Program {
+            path: "/x/start".into(),
+            kind: Kind::Unknown,
+            privilege: None,
+        };
+        let given = ["start".into(), "-v".into()];
+        let started = command(&script.path, Some(&script), &given);
+        assert_eq!(words(&started), (OsStr::new("/bin/sh"), vec![OsStr::new("/x/start"), OsStr::new("-v")]));
+        let game = program(usual());
+        let started = command(&game.path, Some(&game), &given);
+        assert_eq!(words(&started), (OsStr::new("/games/x"), vec![OsStr::new("-v")]));
+    }
 }

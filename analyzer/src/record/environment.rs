@@ -1,0 +1,125 @@
+//! What a recorded program is told through its environment.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Command;
+
+/// What to record; each is a variable `HEAPREEL_…` as well, and a flag left out leaves
+/// the variable as it is.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Switches {
+    /// Take no backtraces: sizes and times only
+    #[arg(long)]
+    pub no_backtraces: bool,
+    /// Take backtraces of deallocations too
+    #[arg(long)]
+    pub free_backtraces: bool,
+    /// Do not time calls
+    #[arg(long)]
+    pub no_latency: bool,
+    /// Ask the allocator for the usable size of each block
+    #[arg(long)]
+    pub usable: bool,
+    /// Deepest backtrace, in stack frames [default: 64]
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub depth: Option<u32>,
+    /// Calls slower than this carry what bounds their cause [default: 5us]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub slow_call: Option<String>,
+    /// Record the command alone and none of the processes that it starts
+    #[arg(long)]
+    pub no_children: bool,
+}
+
+/// A time as the recorder reads it: a whole number and its unit.
+fn time(text: &str) -> Result<String, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = &text[digits.len()..];
+    if digits.parse::<u32>().is_ok() && ["ns", "us", "µs", "ms", "s"].contains(&unit) {
+        Ok(text.to_owned())
+    } else {
+        Err("write a whole number and its unit, as 5us or 2ms".to_owned())
+    }
+}
+
+impl Switches {
+    /// The variables that say so.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = Vec::new();
+        let mut set = |when, name, value: &str| {
+            if when {
+                variables.push((name, value.to_owned()));
+            }
+        };
+        set(self.no_backtraces, "HEAPREEL_BACKTRACES", "0");
+        set(self.free_backtraces, "HEAPREEL_FREE_BACKTRACES", "1");
+        set(self.no_latency, "HEAPREEL_LATENCY", "0");
+        set(self.usable, "HEAPREEL_USABLE", "1");
+        set(self.no_children, "HEAPREEL_CHILDREN", "0");
+        if let Some(depth) = self.depth {
+            set(true, "HEAPREEL_DEPTH", &depth.to_string());
+        }
+        if let Some(time) = &self.slow_call {
+            set(true, "HEAPREEL_SLOW_CALL", time);
+        }
+        variables
+    }
+}
+
+/// Tells `command` where to record and what; with a `library`, that it is to be loaded.
+pub fn set(command: &mut Command, session: &Path, library: Option<&Path>, switches: &Switches) {
+    command.env_remove("HEAPREEL_OUT");
+    command.env("HEAPREEL_SESSION", session);
+    command.envs(switches.variables());
+    if let Some(library) = library {
+        let others = std::env::var_os("LD_PRELOAD");
+        command.env("LD_PRELOAD", before(library, others.as_deref()));
+    }
+}
+
+/// Ours comes first: what others preload is then seen too.
+fn before(library: &Path, others: Option<&OsStr>) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_library_comes_first() {
+        let library = Path::new("/c/lib.so");
+        assert_eq!(before(library, None), "/c/lib.so");
+        assert_eq!(before(library, Some(OsStr::new(""))), "/c/lib.so");
+        let others = Some(OsStr::new("a.so b.so"));
+        assert_eq!(before(library, others), "/c/lib.so:a.so b.so");
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_set() {
+        assert_eq!(Switches::default().variables(), []);
+        let switches = Switches {
+            no_backtraces: true,
+            depth: Some(9),
+            ..Switches::default()
+        };
+        assert_eq!(
+            switches.variables(),
+            [
+                ("HEAPREEL_BACKTRACES", "0".to_owned()),
+                ("HEAPREEL_DEPTH", "9".to_owned())
+            ]
+        );
+    }
+
+    #[test]
+    fn times_need_a_unit() {
+        assert!(time("5us").is_ok() && time("20µs").is_ok());
+        assert!(time("5").is_err() && time("us").is_err() && time("1.5ms").is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! One recorded process while it runs: its spill, its trace, and whether it is there.
+
+use super::finished::Finished;
+use super::naming::Naming;
+use super::thread_names::ThreadNames;
+use super::ticks;
+use super::watch::Watch;
+use heapreel_format::spill::{Drain, PassStats, SpillError, SpillMap, split_ended};
+use heapreel_format::{Ended, TraceFile, WriteError};
+use rustix::fd::BorrowedFd;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+/// Buffers that are still written to are drained at least this often.
+const PARTIAL_EVERY: Duration = Duration::from_millis(400);
+/// Both clocks are compared this often.
+const PAIR_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a spill is not drained.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// The spill cannot be used, or not yet.
+    #[error(transparent)]
+    Spill(#[from] SpillError),
+    /// Its program is none that was asked for.
+    #[error("is not asked for")]
+    NotAskedFor,
+    /// The trace cannot be created.
+    #[error("{folder}: no trace can be created: {source}", folder = folder.display())]
+    Trace {
+        /// The folder for traces.
+        folder: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+}
+
+/// A process that is being recorded.
+pub struct Recorded {
+    watch: Watch,
+    executable: String,
+    /// It is the command that was given, perhaps after an exec.
+    is_root: bool,
+    spill_path: PathBuf,
+    trace: PathBuf,
+    drain: Drain<TraceFile>,
+    names: ThreadNames,
+    last_partial: Instant,
+    last_pair: Option<Instant>,
+    /// The first failure to write, told once.
+    failure: Option<String>,
+}
+
+impl Recorded {
+    /// Takes over the spill at `path`, and creates the trace for it, if its program's
+    /// path is `wanted`.
+    ///
+    /// # Errors
+    ///
+    /// [`AdoptError`].
+    pub fn adopt(
+        path: PathBuf,
+        naming: &Naming,
+        root: u32,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Recorded, AdoptError> {
+        let spill = SpillMap::open(&path)?;
+        let executable = spill.info()?.process.executable;
+        if !wanted(&executable) {
+            return Err(AdoptError::NotAskedFor);
+        }
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let watch = Watch::new(spill.header().pid.load(Relaxed), name);
+        let is_root = watch.pid() == root;
+        let created = naming.create(watch.pid(), &executable, is_root);
+        let (trace, sink) = created
+            .and_then(|(path, file)| Ok((path, TraceFile::new(file)?)))
+            .map_err(|source| AdoptError::Trace {
+                folder: naming.folder().to_owned(),
+                source,
+            })?;
+        Ok(Recorded {
+            watch,
+            executable,
+            is_root,
+            spill_path: path,
+            trace,
+            drain: Drain::new(spill, sink)?,
+            names: ThreadNames::default(),
+            last_partial: Instant::now(),
+            last_pair: None,
+            failure: None,
+        })
+    }
+
+    /// Its process id here.
+    pub fn pid(&self) -> u32 {
+        self.watch.pid()
+    }
+
+    /// It writes to the spill at `path`.
+    pub fn is_of(&self, path: &Path) -> bool {
+        self.spill_path == path
+    }
+
+    /// A descriptor that becomes readable when the process is gone.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.descriptor()
+    }
+
+    /// Moves what is there to the trace.
+    pub fn pass(&mut self, now: Instant) -> PassStats {
+        let partial = now.duration_since(self.last_partial) >= PARTIAL_EVERY;
+        if partial {
+            self.last_partial = now;
+        }
+        if partial || self.names.has_new(self.drain.spill()) {
+            self.name_threads();
+        }
+        self.compare_clocks(now);
+        let passed = self.drain.pass(partial);
+        self.noted(passed).unwrap_or_default()
+    }
+
+    fn name_threads(&mut self) {
+        let names = self.names.look(self.watch.pid(), self.drain.spill());
+        if !names.is_empty() {
+            let defined = self.drain.define(&names);
+            self.noted(defined);
+        }
+    }
+
+    fn compare_clocks(&mut self, now: Instant) {
+        let due = self
+            .last_pair
+            .is_none_or(|last| now.duration_since(last) >= PAIR_EVERY);
+        if due {
+            self.last_pair = Some(now);
+            if let Some(pair) = ticks::pair(&self.drain.header().clock) {
+                let defined = self.drain.define(&[pair]);
+                self.noted(defined);
+            }
+        }
+    }
+
+    /// Tells the first failure to write on stderr, at once: the game may run for hours.
+    fn noted<T>(&mut self, result: Result<T, WriteError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                if self.failure.is_none() {
+                    let line = format!("{}: {error}", self.trace.display());
+                    eprintln!(
+                        "heapreel: {line}; the program runs on, and events are lost until it can be"
+                    );
+                    self.failure = Some(line);
+                }
+                None
+            }
+        }
+    }
+
+    /// How the recording ended, if it has. `status` is the process's, where this
+    /// process was its parent.
+    pub fn ended(&mut self, status: impl Fn(u32) -> Option<Ended>) -> Option<Ended> {
+        let word = split_ended(self.drain.spill().header().ended.load(Acquire));
+        let gone = self.watch.is_gone();
+        if word == Some(Ended::Exec) {
+            return (gone || self.watch.has_replaced_itself()).then_some(Ended::Exec);
+        }
+        self.watch.stays();
+        if !gone {
+            return None;
+        }
+        // What the kernel says is more than what the program meant to do.
+        let status = status(self.watch.pid()).or_else(|| self.watch.status());
+        Some(match (word, status) {
+            (Some(Ended::Stopped), _) => Ended::Stopped,
+            (_, Some(status)) => status,
+            (Some(word), None) => word,
+            (None, None) => Ended::Unknown,
+        })
+    }
+
+    /// Asks the program to record no longer.
+    pub fn stop(&self) {
+        self.drain.spill().header().stop.store(1, Relaxed);
+    }
+
+    /// Moves the rest and ends the trace. The spill goes, unless the trace could not
+    /// take everything.
+    pub fn finish(mut self, ended: Ended) -> Finished {
+        if ended != Ended::RecorderLeft {
+            let passed = self.drain.pass(true);
+            self.noted(passed);
+        }
+        let header = self.drain.header().clone();
+        let (records, dropped) = (self.drain.written(), self.drain.dropped());
+        let written = self.drain.finish(ended).map(|_| ());
+        let failure = self.failure.or(written
+            .err()
+            .map(|error| format!("{}: {error}", self.trace.display())));
+        if failure.is_none() {
+            _ = fs::remove_file(&self.spill_path);
+        }
+        Finished {
+            pid: self.watch.pid(),
+            is_root: self.is_root,
+            executable: self.executable,
+            trace: self.trace,
+            spill: failure.is_some().then_some(self.spill_path),
+            header,
+            ended,
+            records,
+            dropped,
+            failure,
+            counts: None,
+        }
+    }
+}
+
+/// Ends a recording that nobody wants: the program is asked to stop, the spill goes.
+pub fn dismiss(path: &Path) {
+    if let Ok(spill) = SpillMap::open(path) {
+        spill.header().stop.store(1, Relaxed);
+    }
+    _ = fs::remove_file(path);
+}

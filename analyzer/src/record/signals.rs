@@ -1,0 +1,61 @@
+//! Signals that reach this process while the game runs.
+//!
+//! Ctrl-C and Ctrl-\ come from the terminal to the whole foreground group: the game has
+//! them already, and this process must outlive it to write its trace. What somebody
+//! sends to this process alone is meant for the game and passed on.
+
+use super::proc;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Origin;
+use std::io;
+
+const CAUGHT: &[i32] = &[
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH,
+];
+/// Those that end a program.
+const ENDING: &[i32] = &[SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// Catches signals from now on. Programs started meanwhile see none of it: exec gives
+/// a caught signal its default action again, and ignored ones are left ignored.
+pub struct Signals(SignalsInfo<WithOrigin>);
+
+impl Signals {
+    /// Begins to catch.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's.
+    pub fn catch() -> io::Result<Signals> {
+        let ignored = proc::ignored_signals();
+        let is_heeded = |signal: &&i32| ignored & 1 << (**signal - 1) == 0;
+        let caught = CAUGHT.iter().filter(is_heeded);
+        SignalsInfo::new(caught).map(Signals)
+    }
+
+    /// Passes on to `program` what came for it since the last call.
+    ///
+    /// True where the program is gone (`None`) and somebody wants this one to end, too.
+    pub fn forward(&mut self, program: Option<u32>) -> bool {
+        let mut end = false;
+        for origin in self.0.pending() {
+            match program {
+                Some(program) => pass_on(&origin, program),
+                None => end |= ENDING.contains(&origin.signal),
+            }
+        }
+        end
+    }
+}
+
+fn pass_on(origin: &Origin, program: u32) {
+    // The kernel sends to the whole foreground group, a person to one process.
+    let was_sent = origin.process.is_some();
+    let pid = Pid::from_raw(program as i32);
+    let signal = Signal::from_named_raw(origin.signal);
+    if let (true, Some(pid), Some(signal)) = (was_sent, pid, signal) {
+        _ = kill_process(pid, signal);
+    }
+}
