@@ -35,6 +35,7 @@ mod function_starts;
 mod locate;
 mod mini_debug_info;
 mod module;
+mod names;
 mod resolve;
 mod search_index;
 mod short_name;

@@ -127,7 +127,7 @@ fn function<'a>(symbol: &impl ObjectSymbol<'a>, code: &[(u64, u64)]) -> Option<S
     }
     let kind_rank = match symbol.kind() {
         SymbolKind::Text => 0,
-        SymbolKind::Unknown | SymbolKind::Label => 4,
+        SymbolKind::Unknown | SymbolKind::Label => 32,
         _ => return None,
     };
     let (start, size) = (symbol.address(), symbol.size());
@@ -146,10 +146,7 @@ fn function<'a>(symbol: &impl ObjectSymbol<'a>, code: &[(u64, u64)]) -> Option<S
     if name.is_empty() || name.starts_with('$') {
         return None;
     }
-    let rank = kind_rank
-        + u8::from(size == 0) * 8
-        + binding_rank(symbol)
-        + u8::from(name.starts_with('_') && !is_mangled(name));
+    let rank = kind_rank + u8::from(size == 0) * 16 + alias_rank(symbol, name);
     Some(Symbol {
         start,
         end,
@@ -159,9 +156,11 @@ fn function<'a>(symbol: &impl ObjectSymbol<'a>, code: &[(u64, u64)]) -> Option<S
     })
 }
 
-/// Aliases of one address: the global name is the one that people know.
-fn binding_rank<'a>(symbol: &impl ObjectSymbol<'a>) -> u8 {
-    if symbol.is_local() { 2 } else { 0 }
+/// Among aliases of one address, the global name without underscores is the one that
+/// people know: `printf` rather than `_IO_printf` or `__GI_printf`.
+fn alias_rank<'a>(symbol: &impl ObjectSymbol<'a>, name: &str) -> u8 {
+    let underscores = name.bytes().take_while(|byte| *byte == b'_').count().min(3) as u8;
+    u8::from(symbol.is_local()) * 8 + if is_mangled(name) { 0 } else { underscores }
 }
 
 fn is_mangled(name: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Damaged and malicious files cost names and nothing else.
 
 use crate::build::*;
-use heapreel_analyzer::symbols::{ModuleFile, ModuleOutcome, resolve_module};
+use heapreel_analyzer::symbols::{ModuleFile, ModuleOutcome, resolve_module, short_name};
 use std::fmt::Write;
 
 /// Rounds of the mutation test; more by `HEAPREEL_SYMBOL_ROUNDS`.
@@ -46,6 +46,7 @@ fn survive(path: &str, svmas: &[u64]) -> usize {
     assert!(!is_panic, "a parser panicked: {}", resolved.outcome);
     for frame in resolved.frames.iter().flatten() {
         assert!(!frame.function.is_empty());
+        assert!(!short_name(&frame.function).is_empty());
         assert!(!frame.function.contains(char::is_control));
     }
     resolved
