@@ -14,15 +14,27 @@ pub(crate) fn is_ours() -> bool {
     let Some((function, provider)) = other else {
         return true;
     };
-    let path = path_of(provider.as_ref());
-    message::line(&[
-        path.to_bytes(),
-        b": has its own ",
-        function.to_bytes(),
-        b", which a preloaded library cannot see, so nothing is recorded; ",
-        b"build the program with the C library's malloc, or use the heapreel crate",
-    ]);
+    let (cause, advice): (&[u8], &[u8]) = if provider.as_ref().is_some_and(is_library) {
+        (
+            b", which is loaded before this library and hides it, so nothing is recorded",
+            b"; name libheapreel_preload.so first in LD_PRELOAD",
+        )
+    } else {
+        (
+            b", which a preloaded library cannot see, so nothing is recorded",
+            b"; build the program with the C library's malloc, or use the heapreel crate",
+        )
+    };
+    let path = path_of(provider.as_ref()).to_bytes();
+    message::line(&[path, b": has its own ", function.to_bytes(), cause, advice]);
     false
+}
+
+/// Whether an object is not the program itself, whose headers the kernel points to.
+fn is_library(object: &Object) -> bool {
+    // SAFETY: takes a number, gives a number.
+    let headers = unsafe { libc::getauxval(libc::AT_PHDR) } as usize;
+    object_of(headers).is_some_and(|program| program.base != object.base)
 }
 
 fn path_of(provider: Option<&Object>) -> &'static CStr {

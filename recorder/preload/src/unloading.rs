@@ -27,11 +27,31 @@ unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
         // SAFETY: passed on as it came.
         return unsafe { NEXT.get()(handle) };
     }
-    // What is known of addresses goes before the library does. What another thread
-    // learns of it while it goes is forgotten after.
-    raw::modules_changed();
+    let before = unloaded();
     // SAFETY: passed on as it came.
     let result = unsafe { NEXT.get()(handle) };
-    raw::modules_changed();
+    // What was known of addresses is void once a library has gone: not earlier, since
+    // its destructors still allocate, and would be known again. Until now the loader's
+    // lock kept other libraries from the place. Most calls only drop a reference.
+    if unloaded() != before {
+        raw::modules_changed();
+    }
     result
+}
+
+/// How many libraries the loader has unloaded so far.
+fn unloaded() -> u64 {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        count: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader's description, and the number that was passed below.
+        unsafe { *count.cast::<u64>() = (*info).dlpi_subs };
+        1
+    }
+    let mut count = 0u64;
+    // SAFETY: `first` gets this number and nothing else; it ends the walk.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
+    count
 }
