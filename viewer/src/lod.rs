@@ -49,7 +49,7 @@ pub struct Column {
 
 /// Frames are drawn one by one as long as there are no more than this many on a
 /// pixel; beyond, a column shows the extremes of those it stands for.
-const FRAMES_PER_PIXEL: f64 = 0.5;
+const FRAMES_PER_PIXEL: f64 = 1.0;
 
 /// The bars for a stretch of time on a picture of so many pixels.
 pub fn columns(game: &FrameLoop, metric: Metric, view: Span, pixels: usize) -> Vec<Column> {
@@ -77,12 +77,20 @@ fn column(
     bucket: Option<Span>,
 ) -> Option<Column> {
     let extremes = game.values(metric).extremes(range.start, range.end)?;
-    let first = game.frames()[range.start];
-    Some(Column {
-        span: bucket.unwrap_or(Span {
+    let (first, last) = (game.frames()[range.start], game.frames()[range.end - 1]);
+    // A frame that goes on beyond its bucket fills those behind, where none starts.
+    let span = match bucket {
+        Some(bucket) => Span {
+            from: bucket.from,
+            to: bucket.to.max(last.end),
+        },
+        None => Span {
             from: first.start,
-            to: first.end,
-        }),
+            to: last.end,
+        },
+    };
+    Some(Column {
+        span,
         min: extremes.min,
         max: extremes.max,
         top: extremes.max_at,
@@ -193,14 +201,19 @@ fn steps(points: impl Iterator<Item = [f64; 2]>) -> Vec<[f64; 2]> {
     line
 }
 
-/// Upper end of the byte axis for a stretch of time.
-pub fn live_ceiling(live: &LiveCurve, view: Span) -> f64 {
+/// Upper end of the byte axis for a stretch of time; `room` is the share of the
+/// height to leave free above the curve.
+pub fn live_ceiling(live: &LiveCurve, view: Span, room: f64) -> f64 {
     let top = curve(live, view, 1)
         .iter()
         .map(|point| point[1])
         .chain(high_water_in(live, view))
         .fold(0.0, f64::max);
-    if top > 0.0 { top * 1.2 } else { 1.0 }
+    if top > 0.0 {
+        top / (1.0 - room.clamp(0.0, 0.5))
+    } else {
+        1.0
+    }
 }
 
 fn high_water_in(live: &LiveCurve, view: Span) -> Option<f64> {
@@ -223,7 +236,7 @@ mod tests {
     fn few_frames_are_drawn_one_by_one() {
         let model = sample::model(300);
         let game = &model.loops[0];
-        let drawn = columns(game, Metric::FrameTime, VIEW, 1000);
+        let drawn = columns(game, Metric::FrameTime, VIEW, 300);
         assert_eq!(drawn.len(), 300);
         assert!(drawn.iter().all(|c| c.frames == 1 && c.min == c.max));
     }
@@ -242,6 +255,25 @@ mod tests {
             let highest = drawn.iter().map(|c| c.max).fold(0.0, f64::max);
             let truth = game.frames().iter().map(|f| metric.of(f));
             assert_eq!(highest, truth.fold(0.0, f64::max));
+        }
+    }
+
+    #[test]
+    fn columns_leave_no_gap_between_frames_that_follow_each_other() {
+        let model = sample::model(3600);
+        let game = &model.loops[0];
+        let view = Span {
+            from: 1.0,
+            to: 40.0,
+        };
+        for pixels in [100, 1000, 1500, 2400, 5000] {
+            let drawn = columns(game, Metric::FrameTime, view, pixels);
+            assert!(drawn[0].span.from <= view.from + 0.1);
+            let half_a_pixel = view.length() / pixels as f64 / 2.0;
+            for pair in drawn.windows(2) {
+                let gap = pair[1].span.from - pair[0].span.to;
+                assert!(gap < half_a_pixel, "{gap} s at {pixels} pixels");
+            }
         }
     }
 
@@ -303,7 +335,7 @@ mod tests {
             assert!(line.iter().any(|p| p[1] == 1e6));
             assert!(line.is_sorted_by(|a, b| a[0] <= b[0]));
         }
-        assert_eq!(live_ceiling(&live, all), 1.2e6);
+        assert_eq!(live_ceiling(&live, all, 0.2), 1.25e6);
     }
 
     #[test]

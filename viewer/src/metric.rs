@@ -41,15 +41,15 @@ impl Metric {
     pub fn definition(self) -> &'static str {
         match self {
             Self::FrameTime => {
-                "Time from this frame's mark to the next one, less what the recorder itself cost."
+                "Time from this frame's mark to the next one, less what recording itself cost."
             }
             Self::Allocations => {
-                "Calls in this frame that obtained memory, on all threads; a reallocation counts as one."
+                "Allocations and reallocations in this frame, on all threads; failed ones left out."
             }
             Self::Bytes => "Bytes that this frame's allocations asked for, on all threads.",
             Self::AllocatorTime => {
-                "Time spent inside the allocator during this frame, summed over all threads: \
-                 it can exceed the frame's own time."
+                "Time that the loop's own thread spent inside the allocator in this frame: \
+                 a part of the frame's time."
             }
         }
     }

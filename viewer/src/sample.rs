@@ -1,7 +1,9 @@
 //! A made-up recording for tests and pictures, the same at every run.
 
+use crate::metric::Metric;
 use crate::view_model::{
-    Fact, Finding, FrameLoop, FrameRow, LiveCurve, LivePoint, Mark, Phase, Severity, ViewModel,
+    Fact, Finding, FrameLoop, FrameRow, LiveCurve, LivePoint, Mark, Phase, Severity, SpikeCause,
+    Spread, ViewModel,
 };
 
 const BUDGET: f64 = 1.0 / 60.0;
@@ -24,6 +26,10 @@ pub fn model(frames: usize) -> ViewModel {
         if number == frames / 2 {
             bytes *= 0.55;
         }
+        let row = FrameRow {
+            live_bytes: bytes as u64,
+            ..row
+        };
         now = row.end;
         live.push(LivePoint {
             time: row.start + 0.4 * row.time,
@@ -54,7 +60,7 @@ pub fn model(frames: usize) -> ViewModel {
         findings: findings(worst.map_or(0, |row| row.number)),
         process: process(),
         totals: totals(&rows),
-        loops: vec![FrameLoop::new("main", BUDGET, rows)],
+        loops: vec![game_loop(rows)],
         live: LiveCurve::new(live, peak),
         marks,
         phases,
@@ -89,11 +95,64 @@ fn frame(number: usize, frames: usize, start: f64, random: &mut Random) -> Frame
         time,
         recorder_time: calls * 90e-9,
         allocator_time,
+        all_allocator_time: allocator_time * 1.2,
+        slowest_call: allocator_time / 3.0,
         allocations: calls as u64,
         deallocations: (calls * 0.9) as u64,
+        failed: 0,
         bytes: (calls * (90.0 + 400.0 * random.unit())) as u64,
         spike: !in_phase && time > BUDGET,
         in_phase,
+        live_bytes: 0,
+    }
+}
+
+fn game_loop(rows: Vec<FrameRow>) -> FrameLoop {
+    let causes = rows
+        .iter()
+        .filter(|row| row.spike)
+        .map(|row| (row.number, cause(row)));
+    let causes = causes.collect();
+    let spreads = Metric::ALL.map(|metric| spread(metric, &rows)).into();
+    let mut game = FrameLoop::new("main", BUDGET, rows);
+    game.causes = causes;
+    game.spreads = spreads;
+    game
+}
+
+fn cause(row: &FrameRow) -> SpikeCause {
+    let share = row.allocator_time / (row.time - BUDGET).max(row.allocator_time);
+    SpikeCause {
+        verdict: format!(
+            "Allocation explains {:.0} % of what is above the median.",
+            share * 100.0
+        ),
+        sites: vec![Fact::new(
+            "TerrainTile::load",
+            crate::units::seconds(row.allocator_time * 0.8),
+            "3 calls, terrain.rs:118",
+        )],
+    }
+}
+
+fn spread(metric: Metric, rows: &[FrameRow]) -> Spread {
+    let mut steady: Vec<_> = rows
+        .iter()
+        .filter(|row| !row.in_phase)
+        .map(|row| (metric.of(row), row.number))
+        .collect();
+    steady.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let Some(&(max, max_frame)) = steady.last() else {
+        return Spread::default();
+    };
+    let rank = |share: f64| steady[((steady.len() - 1) as f64 * share) as usize].0;
+    Spread {
+        mean: steady.iter().map(|figure| figure.0).sum::<f64>() / steady.len() as f64,
+        p50: rank(0.5),
+        p95: rank(0.95),
+        p99: rank(0.99),
+        max,
+        max_frame,
     }
 }
 
@@ -118,7 +177,7 @@ fn findings(worst: u64) -> Vec<Finding> {
         Finding {
             severity: Severity::Warning,
             text: format!(
-                "frame {worst} took 31.2 ms; 9.8 ms of it in 3 calls from TerrainTile::load"
+                "frame {worst} took 31.2 ms; 9.8 ms of it in 3 calls from `TerrainTile::load`"
             ),
             command: format!("heapreel spikes sample.hreel --frames {worst}"),
             frame: Some(("main".to_owned(), worst)),
@@ -126,7 +185,7 @@ fn findings(worst: u64) -> Vec<Finding> {
         Finding {
             severity: Severity::Note,
             text:
-                "a frame in steady state makes 6 allocations; 5 of them come from DamageLabel::text"
+                "a frame in steady state makes 6 allocations; 5 of them come from `DamageLabel::text`"
                     .to_owned(),
             command: "heapreel report sample.hreel".to_owned(),
             frame: None,

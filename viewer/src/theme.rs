@@ -147,6 +147,7 @@ fn restyle(style: &mut egui::Style, theme: Theme) {
     style.spacing.button_padding = vec2(9.0, 4.0);
     style.spacing.tooltip_width = 320.0;
     style.spacing.window_margin = Margin::same(14);
+    style.spacing.menu_margin = Margin::same(10);
     style.animation_time = 0.0;
     style.interaction.selectable_labels = false;
     style.visuals = visuals(Palette::of(theme), theme);

@@ -5,6 +5,7 @@
 
 use crate::metric::Metric;
 use crate::range_tree::RangeTree;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Everything the viewer shows of a trace.
@@ -41,6 +42,12 @@ pub struct FrameLoop {
     frames: Vec<FrameRow>,
     /// Time that a frame may take, in seconds.
     pub budget: f64,
+    /// Where the budget comes from, for people; empty where that needs no word.
+    pub budget_source: String,
+    /// How each metric spreads over frames outside of phases, in [`Metric::ALL`]'s order.
+    pub spreads: Vec<Spread>,
+    /// What the worst spikes come from, by frame number.
+    pub causes: BTreeMap<u64, SpikeCause>,
     tracks: Vec<Track>,
     spikes: Prefix,
     in_phase: Prefix,
@@ -59,18 +66,52 @@ pub struct FrameRow {
     pub time: f64,
     /// The recorder's share, in seconds.
     pub recorder_time: f64,
-    /// Time in the allocator, in seconds.
+    /// Time in the allocator on the loop's own thread, in seconds.
     pub allocator_time: f64,
-    /// Allocations.
+    /// Time in the allocator on all threads, in seconds.
+    pub all_allocator_time: f64,
+    /// The slowest call of any thread, in seconds.
+    pub slowest_call: f64,
+    /// Allocations and reallocations of all threads.
     pub allocations: u64,
-    /// Deallocations.
+    /// Deallocations of all threads.
     pub deallocations: u64,
-    /// Bytes asked for.
+    /// Requests that failed, of all threads.
+    pub failed: u64,
+    /// Bytes asked for by all threads.
     pub bytes: u64,
+    /// Live bytes at its end.
+    pub live_bytes: u64,
     /// The analyzer calls it a spike.
     pub spike: bool,
     /// It lies in a phase, so it is never a spike.
     pub in_phase: bool,
+}
+
+/// How a metric spreads over frames: seconds, a count or bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Greatest.
+    pub max: f64,
+    /// Number of the frame that has the greatest.
+    pub max_frame: u64,
+}
+
+/// What a spike comes from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SpikeCause {
+    /// Whether allocation explains it, in a sentence.
+    pub verdict: String,
+    /// The call sites with most time in it.
+    pub sites: Vec<Fact>,
 }
 
 /// Search trees over one metric of a loop's frames.
@@ -124,6 +165,7 @@ impl FrameLoop {
             spikes: Prefix::new(frames.iter().map(|frame| frame.spike)),
             in_phase: Prefix::new(frames.iter().map(|frame| frame.in_phase)),
             frames,
+            ..Self::default()
         }
     }
 

@@ -3,11 +3,13 @@
 use crate::keys::{MOUSE, SHORTCUTS};
 use crate::state::Command;
 use crate::theme::Palette;
-use eframe::egui::{Grid, Id, Modal, RichText, Ui};
+use eframe::egui::{Frame, Grid, Id, Modal, RichText, Ui};
 
 pub(super) fn show(ui: &mut Ui, commands: &mut Vec<Command>) {
     let palette = Palette::current(ui.ctx());
-    let response = Modal::new(Id::unique("help")).show(ui.ctx(), |ui| {
+    let frame = Frame::popup(ui.style()).inner_margin(20);
+    let modal = Modal::new(Id::unique("help")).frame(frame);
+    let response = modal.show(ui.ctx(), |ui| {
         ui.label(RichText::new("Keys and mouse").heading());
         ui.add_space(6.0);
         ui.horizontal_top(|ui| {

@@ -23,7 +23,8 @@ pub(super) fn show(
     let scale = ui.pixels_per_point();
     let shown = plot(height, palette).show(ui, |plot| {
         let pixels = (plot.response().rect.width() * scale).round().max(1.0) as usize;
-        let ceiling = lod::live_ceiling(&model.live, state.view);
+        let room = f64::from(LABELS / plot.response().rect.height().max(1.0));
+        let ceiling = lod::live_ceiling(&model.live, state.view, room);
         plot.set_plot_bounds_x(state.view.from..=state.view.to);
         plot.set_plot_bounds_y(0.0..=ceiling);
         phases(plot, state, model, palette);
@@ -162,6 +163,8 @@ pub(super) fn marks(
     }
 }
 
+/// Height above the curve for two rows of labels, in points.
+const LABELS: f32 = 36.0;
 /// Least distance of two marks' lines in points.
 const LINES_APART: f64 = 3.0;
 /// About the width of a letter of a mark's name in points.

@@ -9,6 +9,7 @@ mod legend;
 mod live_plot;
 mod notice;
 mod pointer;
+mod prose;
 mod side_panel;
 mod status_bar;
 mod timeline;

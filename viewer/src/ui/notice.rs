@@ -1,5 +1,6 @@
 //! What stands in the middle while there is nothing to draw: why, and what to do.
 
+use super::prose::{coloured, prose};
 use crate::load::Control;
 use crate::state::Command;
 use crate::theme::Palette;
@@ -11,10 +12,14 @@ const WIDTH: f32 = 460.0;
 
 pub(super) fn empty(ui: &mut Ui) {
     notice(ui, "No trace is open", |ui| {
-        ui.label("Drop a .hreel file on this window, or start the viewer with one:");
-        ui.monospace("heapreel view demo.hreel");
-        ui.label("To record a program:");
-        ui.monospace("heapreel record -o demo.hreel -- ./game");
+        prose(
+            ui,
+            "Drop a .hreel file on this window, or start the viewer with one: `heapreel view demo.hreel`",
+        );
+        prose(
+            ui,
+            "To record a program: `heapreel record -o demo.hreel -- ./game`",
+        );
     });
 }
 
@@ -44,7 +49,7 @@ pub(super) fn failed(ui: &mut Ui, path: &Path, message: &str) {
     let error = Palette::current(ui.ctx()).error;
     notice(ui, "The trace could not be opened", |ui| {
         ui.label(RichText::new(path.display().to_string()).strong());
-        ui.label(RichText::new(message).color(error));
+        coloured(ui, message, error);
         ui.label("Drop another .hreel file on this window to open it.");
     });
 }
@@ -52,7 +57,7 @@ pub(super) fn failed(ui: &mut Ui, path: &Path, message: &str) {
 /// For a part of the timeline that has nothing to draw.
 pub(super) fn nothing_to_draw(ui: &mut Ui, title: &str, what_to_do: &str) {
     notice(ui, title, |ui| {
-        ui.label(what_to_do);
+        prose(ui, what_to_do);
     });
 }
 

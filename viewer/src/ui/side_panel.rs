@@ -1,5 +1,6 @@
 //! The panel at the side: the chosen frame, findings, totals, the program.
 
+use super::prose::prose;
 use super::tip;
 use crate::state::{Command, State};
 use crate::theme::Palette;
@@ -24,6 +25,7 @@ pub(super) fn show(ui: &mut Ui, state: &State, model: &ViewModel, commands: &mut
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 chosen_frame(ui, state, palette);
                 findings(ui, model, palette, commands);
+                spread(ui, state, palette, commands);
                 facts(ui, "Totals", &model.totals, palette);
                 facts(ui, "Program", &model.process, palette);
             });
@@ -31,14 +33,58 @@ pub(super) fn show(ui: &mut Ui, state: &State, model: &ViewModel, commands: &mut
 }
 
 fn chosen_frame(ui: &mut Ui, state: &State, palette: &Palette) {
-    let Some(frame) = state.selected_frame() else {
+    let (Some(game), Some(frame)) = (state.current_loop(), state.selected_frame()) else {
         return;
     };
-    let title = format!("Frame {}", frame.number);
-    let facts = tip::facts(frame);
-    heading(ui, &title, palette);
-    for fact in &facts {
+    heading(ui, &format!("Frame {}", frame.number), palette);
+    if let Some(cause) = game.causes.get(&frame.number) {
+        prose(ui, &cause.verdict);
+        for site in &cause.sites {
+            site_row(ui, site);
+        }
+        ui.separator();
+    }
+    for fact in &tip::facts(frame) {
         row(ui, fact, palette);
+    }
+    ui.add_space(10.0);
+}
+
+/// How the figure that bars show spreads over the loop's frames.
+fn spread(ui: &mut Ui, state: &State, palette: &Palette, commands: &mut Vec<Command>) {
+    let Some(game) = state.current_loop() else {
+        return;
+    };
+    let Some(spread) = game.spreads.get(state.metric as usize) else {
+        return;
+    };
+    let metric = state.metric;
+    heading(ui, &format!("{}, phases left out", metric.label()), palette);
+    let of_100 = |n: u32| format!("{n} of 100 frames are not above this.");
+    let figures = [
+        (
+            "Mean",
+            spread.mean,
+            "Sum over all frames, divided by their number.".to_owned(),
+        ),
+        (
+            "Median",
+            spread.p50,
+            "Half of the frames are not above this.".to_owned(),
+        ),
+        ("95 %", spread.p95, of_100(95)),
+        ("99 %", spread.p99, of_100(99)),
+        (
+            "Greatest",
+            spread.max,
+            format!("Frame {} has it.", spread.max_frame),
+        ),
+    ];
+    for (name, value, meaning) in figures {
+        row(ui, &Fact::new(name, metric.format(value), meaning), palette);
+    }
+    if spread.max > 0.0 {
+        go_to(ui, &game.name, spread.max_frame, commands);
     }
     ui.add_space(10.0);
 }
@@ -77,7 +123,7 @@ fn card(ui: &mut Ui, finding: &Finding, palette: &Palette, commands: &mut Vec<Co
                 });
             }
         });
-        ui.label(&finding.text);
+        prose(ui, &finding.text);
         if !finding.command.is_empty() {
             let command = RichText::new(&finding.command).monospace().size(11.0);
             ui.add(Label::new(command.color(palette.muted)).wrap())
@@ -110,6 +156,21 @@ fn facts(ui: &mut Ui, title: &str, facts: &[Fact], palette: &Palette) {
 fn heading(ui: &mut Ui, text: &str, palette: &Palette) {
     ui.label(RichText::new(text).strong().color(palette.text));
     ui.add_space(1.0);
+}
+
+/// A call site, cut where it is too long, and its time at the right.
+fn site_row(ui: &mut Ui, site: &Fact) {
+    let inner = ui.horizontal(|ui| {
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            ui.label(&site.value);
+            ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                let name = RichText::new(&site.name).monospace();
+                ui.add(Label::new(name).truncate());
+            });
+        });
+    });
+    let whole = format!("{}: {}", site.name, site.meaning);
+    inner.response.on_hover_text(whole);
 }
 
 /// Name at the left, value at the right, its meaning under the pointer.

@@ -11,18 +11,19 @@ use eframe::egui::{Align, ComboBox, Layout, RichText, Ui, vec2};
 
 /// Share of the height that the frames get.
 const FRAMES_SHARE: f32 = 0.56;
+/// Width that the legend of the frames takes in points; it is left out where there is less.
+const LEGEND: f32 = 310.0;
 /// Height of the line above a picture.
 const HEADER: f32 = 30.0;
 
 pub(super) fn show(ui: &mut Ui, state: &State, model: &ViewModel, commands: &mut Vec<Command>) {
-    let height = ui.available_height();
-    let frames = (height - 2.0 * HEADER) * FRAMES_SHARE;
     match state.current_loop() {
         Some(game) if !game.frames().is_empty() => {
             frames_header(ui, state, model, game, commands);
-            frame_plot::show(ui, state, model, game, frames, commands);
+            let height = (ui.available_height() - HEADER) * FRAMES_SHARE;
+            frame_plot::show(ui, state, model, game, height, commands);
         }
-        _ => no_frames(ui, frames * 0.6),
+        _ => no_frames(ui, ui.available_height() * FRAMES_SHARE * 0.6),
     }
     live_header(ui, model);
     if model.live.points().is_empty() {
@@ -43,8 +44,8 @@ fn no_frames(ui: &mut Ui, height: f32) {
         notice::nothing_to_draw(
             ui,
             "No frame marks",
-            "The program marked no frames. Call heapreel::frame_mark (heapreel_frame in C) once a \
-             frame, or record again with --frame-symbol NAME, or with equal time slices.",
+            "The program marked no frames. Call `heapreel::frame_mark` once a frame (in C `heapreel_frame`), \
+             or record again with `--frame-symbol NAME`: the exported function that ends a frame.",
         );
     });
 }
@@ -57,20 +58,20 @@ fn frames_header(
     game: &FrameLoop,
     commands: &mut Vec<Command>,
 ) {
-    ui.allocate_ui_with_layout(
-        vec2(ui.available_width(), HEADER),
-        Layout::left_to_right(Align::Center),
-        |ui| {
-            metrics(ui, state, commands);
-            if model.loops.len() > 1 {
-                loops(ui, state, model, commands);
-            }
-            spikes(ui, game, commands);
+    let size = vec2(ui.available_width(), HEADER);
+    let layout = Layout::left_to_right(Align::Center).with_main_wrap(true);
+    ui.allocate_ui_with_layout(size, layout, |ui| {
+        metrics(ui, state, commands);
+        if model.loops.len() > 1 {
+            loops(ui, state, model, commands);
+        }
+        spikes(ui, game, commands);
+        if ui.available_size_before_wrap().x > LEGEND {
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 frames_legend(ui, state, game);
             });
-        },
-    );
+        }
+    });
 }
 
 fn metrics(ui: &mut Ui, state: &State, commands: &mut Vec<Command>) {

@@ -13,7 +13,7 @@ pub(super) fn facts(frame: &FrameRow) -> Vec<Fact> {
         let value = metric.format(metric.of(frame));
         Fact::new(metric.label(), value, metric.definition())
     };
-    vec![
+    let mut facts = vec![
         Fact::new(
             "Starts at",
             units::seconds(frame.start),
@@ -27,6 +27,17 @@ pub(super) fn facts(frame: &FrameRow) -> Vec<Fact> {
              it is not part of the frame time above.",
         ),
         figure(Metric::AllocatorTime),
+        Fact::new(
+            "On all threads",
+            units::seconds(frame.all_allocator_time),
+            "Time that all threads together spent inside the allocator; \
+             it can exceed the frame's own time.",
+        ),
+        Fact::new(
+            "Slowest call",
+            units::seconds(frame.slowest_call),
+            "The longest single call into the allocator, on any thread.",
+        ),
         figure(Metric::Allocations),
         Fact::new(
             "Deallocations",
@@ -34,7 +45,21 @@ pub(super) fn facts(frame: &FrameRow) -> Vec<Fact> {
             "Calls in this frame that gave memory back, on all threads.",
         ),
         figure(Metric::Bytes),
-    ]
+        Fact::new(
+            "Live at its end",
+            units::bytes(frame.live_bytes as f64),
+            "Bytes asked for and not yet given back when the frame ended.",
+        ),
+    ];
+    if frame.failed > 0 {
+        let meaning = "Requests that the allocator refused, on all threads.";
+        facts.push(Fact::new(
+            "Failed requests",
+            units::count(frame.failed),
+            meaning,
+        ));
+    }
+    facts
 }
 
 /// What stands under the pointer on a bar.
