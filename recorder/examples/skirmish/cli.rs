@@ -27,7 +27,7 @@ pub struct Common {
           value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub frames: Option<u32>,
     /// Seed of every decision the game makes.
-    #[arg(long, global = true, value_name = "N", default_value_t = 42)]
+    #[arg(long, global = true, value_name = "N", default_value = "42")]
     pub seed: u64,
     /// Write what really happened to this file as JSON, or to standard output for `-`.
     #[arg(long, global = true, value_name = "FILE")]
@@ -52,11 +52,11 @@ pub enum Scene {
     /// 200 named assets streamed in and out by threads of both roles.
     Openworld {
         /// Threads, the main one included.
-        #[arg(long, value_name = "N", default_value_t = 24,
+        #[arg(long, value_name = "N", default_value = "24",
               value_parser = clap::value_parser!(u16).range(3..=200))]
         threads: u16,
         /// How much happens in a frame, for long benchmarks.
-        #[arg(long, value_name = "TIMES", default_value_t = 1,
+        #[arg(long, value_name = "TIMES", default_value = "1",
               value_parser = clap::value_parser!(u32).range(1..=1000))]
         intensity: u32,
     },
