@@ -74,12 +74,14 @@ struct Nested<'a> {
 
 impl Nested<'_> {
     fn preload(&self) -> Option<PathBuf> {
-        self.run(&["--package", "heapreel-preload"])?;
+        // Its own stack frames are never shown: no need to carry their lines.
+        self.run("rustc", &["--package", "heapreel-preload"], &["-C", "strip=debuginfo"])?;
         self.artifact("libheapreel_preload.so")
     }
 
     fn skirmish(&self) -> Option<PathBuf> {
-        self.run(&["--package", "heapreel", "--example", "skirmish"])?;
+        // Its lines are what the demo's report is about.
+        self.run("rustc", &["--package", "heapreel", "--example", "skirmish"], &["-C", "strip=none"])?;
         self.artifact("examples/skirmish")
     }
 
@@ -92,21 +94,23 @@ impl Nested<'_> {
             && self.root.join("recorder/preload/Cargo.toml").exists()
     }
 
-    fn run(&self, what: &[&str]) -> Option<()> {
+    fn run(&self, command: &str, what: &[&str], flags: &[&str]) -> Option<()> {
         if !self.is_possible() {
             return None;
         }
         let mut cargo = Command::new(variable("CARGO"));
         cargo.current_dir(self.root);
-        cargo.args(["build", "--release", "--locked", "--quiet"]).args(what);
+        cargo.args([command, "--release", "--locked", "--quiet"]).args(what);
         cargo.arg("--target-dir").arg(self.out.join("nested"));
         cargo.args(["--config", "profile.release.panic=\"unwind\""]);
+        cargo.args(["--config", "profile.release.package.\"*\".debug=false"]);
         if variable("TARGET") != variable("HOST") {
             cargo.arg("--target").arg(variable("TARGET"));
         }
         for (name, _) in env::vars_os().filter(|(name, _)| steers_a_build(&name.to_string_lossy())) {
             cargo.env_remove(name);
         }
+        cargo.arg("--").args(flags);
         let status = cargo.status().expect("cargo starts cargo");
         if !status.success() {
             println!("cargo:warning={cargo:?} failed: this heapreel comes without what it should have made");
@@ -131,8 +135,5 @@ fn steers_a_build(name: &str) -> bool {
     let steers = name.starts_with("CARGO") && !KEPT.iter().any(|kept| name.starts_with(kept));
     steers
         || ["RUSTC", "RUSTDOC", "CLIPPY", "DEP_"].iter().any(|p| name.starts_with(p))
-        || matches!(
-            name,
-            "RUSTFLAGS" | "MAKEFLAGS" | "OUT_DIR" | "TARGET" | "HOST" | "PROFILE" | "OPT_LEVEL" | "DEBUG" | "NUM_JOBS"
-        )
+        || matches!(name, "RUSTFLAGS" | "MAKEFLAGS")
 }

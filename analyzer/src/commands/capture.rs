@@ -30,6 +30,9 @@ pub struct SymbolFlags {
     pub symbol_path: Vec<PathBuf>,
 }
 
+/// So many traces beside the main one are listed.
+const OTHERS_SHOWN: usize = 5;
+
 /// A recording to be made.
 pub struct Capture<'s> {
     pub session: &'s Session,
@@ -98,7 +101,14 @@ impl Captured {
             }
             return;
         };
-        for finished in self.kept.iter().rev() {
+        let others = &self.kept[1..];
+        if others.len() > OTHERS_SHOWN {
+            let rest = (others.len() - OTHERS_SHOWN) as u64;
+            let folder = main.trace.parent().unwrap_or(Path::new(""));
+            let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            eprintln!("heapreel: {} in {}", count(rest, "smaller trace"), place.display());
+        }
+        for finished in self.kept.iter().take(1 + OTHERS_SHOWN).rev() {
             eprintln!("heapreel: {}", summary(finished));
         }
         let trace = quoted(&main.trace);
@@ -218,18 +228,14 @@ pub fn unix_seconds() -> u64 {
 mod tests {
     use super::*;
     use crate::record::finished::Counts;
-    use heapreel_format::FileHeader;
 
     fn finished(counts: Counts) -> Finished {
         Finished {
             pid: 1,
-            is_root: true,
             executable: "/bin/x".to_owned(),
             trace: PathBuf::from("/nowhere/run.hreel"),
             spill: None,
-            header: FileHeader::default(),
             ended: Ended::Exit(0),
-            records: 0,
             dropped: 0,
             failure: None,
             counts: Some(counts),

@@ -137,7 +137,9 @@ fn examine(program: &Program, interpreter: Option<&Program>) -> Vec<Finding> {
         ));
     }
     match &target.kind {
-        Kind::Elf(elf) => examine_elf(elf, target, &mut findings),
+        // Of a script's interpreter only matters whether it passes the recorder on.
+        Kind::Elf(elf) if !std::ptr::eq(target, program) => findings.push(linkage(elf)),
+        Kind::Elf(elf) => examine_elf(elf, &mut findings),
         _ => findings.push(blocked(
             "file",
             "is no program of this system".to_owned(),
@@ -165,7 +167,7 @@ fn script(interpreter: Option<&Program>) -> Finding {
         Some(program) => good(
             "script",
             format!(
-                "read by {}; what it starts is followed, each program to its own trace",
+                "read by {}; what it starts is followed (see doctor of that program)",
                 program.path.display()
             ),
         ),
@@ -177,7 +179,7 @@ fn script(interpreter: Option<&Program>) -> Finding {
     }
 }
 
-fn examine_elf(elf: &Elf, program: &Program, findings: &mut Vec<Finding>) {
+fn examine_elf(elf: &Elf, findings: &mut Vec<Finding>) {
     findings.push(linkage(elf));
     if findings.iter().any(|f| f.verdict == Verdict::Blocked) {
         return;
@@ -186,7 +188,6 @@ fn examine_elf(elf: &Elf, program: &Program, findings: &mut Vec<Finding>) {
     findings.push(names(elf));
     findings.push(stacks(elf));
     findings.push(frames(elf));
-    let _ = program;
 }
 
 fn linkage(elf: &Elf) -> Finding {

@@ -8,7 +8,7 @@ use crate::inspect::{Elf, Kind, Program};
 use crate::record::environment::{self, Switches};
 use crate::record::{Naming, preload, session::Session};
 use anyhow::Context;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -194,15 +194,10 @@ fn why_nothing(program: Option<&Program>, only: &[String]) -> String {
     }
 }
 
-/// For tests of how words are passed on.
-#[cfg(test)]
-fn words(command: &Command) -> (&OsStr, Vec<&OsStr>) {
-    (command.get_program(), command.get_args().collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     fn program(elf: Elf) -> Program {
         Program {
@@ -210,6 +205,10 @@ mod tests {
             kind: Kind::Elf(Box::new(elf)),
             privilege: None,
         }
+    }
+
+    fn words(command: &Command) -> (&OsStr, Vec<&OsStr>) {
+        (command.get_program(), command.get_args().collect())
     }
 
     fn usual() -> Elf {

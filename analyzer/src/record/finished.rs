@@ -1,7 +1,7 @@
 //! Traces that are finished: which stay, which one is the main one, what is in them.
 
 use super::naming::Naming;
-use heapreel_format::{DecodedChunk, Ended, FileHeader, Rare, Trace};
+use heapreel_format::{DecodedChunk, Ended, Rare, Trace};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,20 +13,14 @@ pub const WORTH_KEEPING: u64 = 1_000;
 pub struct Finished {
     /// The process.
     pub pid: u32,
-    /// It is the command that was given.
-    pub is_root: bool,
     /// Its program's path.
     pub executable: String,
     /// Its trace.
     pub trace: PathBuf,
     /// Its spill, where the trace could not take everything.
     pub spill: Option<PathBuf>,
-    /// The trace's header.
-    pub header: FileHeader,
     /// How it ended.
     pub ended: Ended,
-    /// Records in the trace.
-    pub records: u64,
     /// Records that could not be written.
     pub dropped: u64,
     /// Why they could not.
@@ -170,13 +164,10 @@ mod tests {
         fs::write(&path, trace.bytes()).unwrap();
         Finished {
             pid,
-            is_root: pid == 1,
             executable: "/bin/x".to_owned(),
             trace: path,
             spill: None,
-            header: FileHeader::default(),
             ended: Ended::Exit(0),
-            records: events,
             dropped: 0,
             failure: None,
             counts: None,

@@ -51,7 +51,7 @@ impl Naming {
     ) -> Result<Naming, NamingError> {
         let Some(output) = output else {
             return Ok(Naming {
-                folder: PathBuf::from("."),
+                folder: PathBuf::new(),
                 stem: "heapreel".to_owned(),
                 extension: "hreel".to_owned(),
                 main: None,
@@ -65,14 +65,11 @@ impl Naming {
         };
         let name = text(output.file_name());
         let is_pattern = ["%p", "%e", "%t"].iter().any(|p| name.contains(p));
-        let folder = match output.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
+        let folder = output.parent().map(Path::to_owned).unwrap_or_default();
         if output.is_dir() || name.is_empty() {
             return Err(NamingError::IsFolder(output.to_owned()));
         }
-        if !folder.is_dir() {
+        if !folder.as_os_str().is_empty() && !folder.is_dir() {
             return Err(NamingError::NoFolder(folder));
         }
         if !is_pattern && !force && output.symlink_metadata().is_ok() {
@@ -96,7 +93,11 @@ impl Naming {
 
     /// Where traces go.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        if self.folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            &self.folder
+        }
     }
 
     /// The name that the main trace is to have; `None` where names come from a pattern
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(naming.main(), None);
         assert_eq!(
             naming.path(7, "/bin/sh", 1),
-            Path::new("./heapreel.7.sh.hreel")
+            Path::new("heapreel.7.sh.hreel")
         );
     }
 

@@ -43,8 +43,6 @@ pub enum AdoptError {
 pub struct Recorded {
     watch: Watch,
     executable: String,
-    /// It is the command that was given, perhaps after an exec.
-    is_root: bool,
     spill_path: PathBuf,
     trace: PathBuf,
     drain: Drain<TraceFile>,
@@ -89,7 +87,6 @@ impl Recorded {
         Ok(Recorded {
             watch,
             executable,
-            is_root,
             spill_path: path,
             trace,
             drain: Drain::new(spill, sink)?,
@@ -201,8 +198,7 @@ impl Recorded {
             let passed = self.drain.pass(true);
             self.noted(passed);
         }
-        let header = self.drain.header().clone();
-        let (records, dropped) = (self.drain.written(), self.drain.dropped());
+        let dropped = self.drain.dropped();
         let written = self.drain.finish(ended).map(|_| ());
         let failure = self.failure.or(written
             .err()
@@ -212,13 +208,10 @@ impl Recorded {
         }
         Finished {
             pid: self.watch.pid(),
-            is_root: self.is_root,
             executable: self.executable,
             trace: self.trace,
             spill: failure.is_some().then_some(self.spill_path),
-            header,
             ended,
-            records,
             dropped,
             failure,
             counts: None,
