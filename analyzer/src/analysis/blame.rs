@@ -1,0 +1,121 @@
+//! Who allocated in a few stretches of time: a second, light look at the trace that
+//! decodes only the chunks that overlap them.
+
+use super::clock::Times;
+use super::recording::CostModel;
+use super::sites::Sites;
+use super::values::SpikeSite;
+use crate::replay::Dense;
+use heapreel_format::{ChunkEntry, DecodedChunk, Event, EventKind, ReadError, ThreadId, Trace};
+use std::collections::BTreeMap;
+
+/// A stretch of one thread's time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) thread: ThreadId,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// Calls of one call site in a stretch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    calls: u64,
+    bytes: u64,
+    ticks: u64,
+    slowest: u64,
+}
+
+/// What resolves positions and ticks.
+pub(crate) struct Blame<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) dense: &'a Dense,
+    pub(crate) sites: &'a Sites,
+    pub(crate) times: Times,
+    pub(crate) cost: CostModel,
+}
+
+impl Blame<'_> {
+    /// For each stretch its thread's call sites by their time in the allocator.
+    ///
+    /// Deallocations without a backtrace of their own have no site and are left out.
+    pub(crate) fn shares(&self, stretches: &[Stretch]) -> Result<Vec<Vec<SpikeSite>>, ReadError> {
+        let mut shares = vec![BTreeMap::new(); stretches.len()];
+        let chunks = self.trace.chunks();
+        let mut decoded = DecodedChunk::default();
+        for (at, chunk) in chunks.iter().enumerate() {
+            let wanted: Vec<usize> = (0..stretches.len())
+                .filter(|number| overlaps(chunk, chunks.get(at + 1), &stretches[*number]))
+                .collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            match self.trace.decode_into(chunk, &mut decoded) {
+                Ok(()) => {}
+                // Counted where the whole trace was read.
+                Err(ReadError::ChunkDamaged { .. }) => continue,
+                Err(error) => return Err(error),
+            }
+            for number in wanted {
+                self.add(&decoded.events, &stretches[number], &mut shares[number]);
+            }
+        }
+        Ok(shares
+            .into_iter()
+            .map(|shares| self.ranked(shares))
+            .collect())
+    }
+
+    fn add(&self, events: &[Event], stretch: &Stretch, shares: &mut BTreeMap<u32, Share>) {
+        for event in events {
+            // As in the frame table: behind the mark at the start, up to the one at the end.
+            if event.key() < stretch.start || event.key() > stretch.end {
+                continue;
+            }
+            let Some(site) = self.sites.of(self.dense.stack(event.stack)) else {
+                continue;
+            };
+            let share = shares.entry(site).or_default();
+            share.calls += 1;
+            share.ticks = share.ticks.saturating_add(event.latency());
+            share.slowest = share.slowest.max(event.latency());
+            if event.kind != EventKind::FailedAlloc && event.kind != EventKind::FailedRealloc {
+                share.bytes = share.bytes.saturating_add(event.size);
+            }
+        }
+    }
+
+    fn ranked(&self, shares: BTreeMap<u32, Share>) -> Vec<SpikeSite> {
+        let mut sites: Vec<_> = shares
+            .into_iter()
+            .map(|(site, share)| SpikeSite {
+                site,
+                calls: share.calls,
+                bytes: share.bytes,
+                nanos: self
+                    .cost
+                    .allocator_nanos(&self.times, share.ticks, share.calls),
+                slowest_nanos: self.times.nanos(share.slowest),
+            })
+            .collect();
+        sites.sort_by_key(|site| {
+            (
+                std::cmp::Reverse(site.nanos),
+                std::cmp::Reverse(site.calls),
+                site.site,
+            )
+        });
+        sites
+    }
+}
+
+/// Whether a chunk may hold events of a stretch. Its keys lie between the end of the
+/// record before its first, and the same of the next chunk; a call that a signal
+/// handler interrupted may begin earlier, by less than its own length.
+fn overlaps(chunk: &ChunkEntry, next: Option<&ChunkEntry>, stretch: &Stretch) -> bool {
+    let header = &chunk.header;
+    let follows =
+        next.filter(|n| (n.header.thread, n.header.nested) == (header.thread, header.nested));
+    let end = follows.map_or(u64::MAX, |next| next.header.first_key);
+    header.thread == stretch.thread && header.first_key <= stretch.end && end >= stretch.start
+}

@@ -1,0 +1,115 @@
+//! What was live at the end, by call site.
+
+use super::clock::Times;
+use super::loops::frame_at;
+use super::sites::Sites;
+use super::values::{LeakSite, Leaks};
+use crate::facts::Facts;
+use crate::replay::Block;
+use std::collections::BTreeMap;
+
+/// What the live blocks at the end are to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeakWord {
+    /// The program had its chance to give them back.
+    Leaked,
+    /// It had not.
+    Abrupt,
+    /// The window ends before the program did.
+    Window,
+}
+
+impl LeakWord {
+    fn text(self) -> &'static str {
+        match self {
+            LeakWord::Leaked => "leaked",
+            LeakWord::Abrupt => "live when the process ended abruptly",
+            LeakWord::Window => "allocated in this window and live at its end",
+        }
+    }
+}
+
+/// Groups the blocks that were acquired in the window and are live at its end.
+pub(crate) fn leaks(
+    blocks: &[(u64, Block)],
+    facts: &Facts,
+    sites: &Sites,
+    times: &Times,
+    word: LeakWord,
+) -> Leaks {
+    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+    // Without a window also what a snapshot brought along from before the start.
+    let from = if word == LeakWord::Window {
+        facts.from
+    } else {
+        0
+    };
+    for (_, block) in blocks.iter().filter(|(_, block)| block.key >= from) {
+        groups
+            .entry(sites.of_any(block.stack))
+            .or_default()
+            .add(block);
+    }
+    let mut rows: Vec<_> = groups
+        .into_iter()
+        .map(|(site, group)| group.row(site, facts, times))
+        .collect();
+    rows.sort_by_key(|row| {
+        (
+            std::cmp::Reverse(row.bytes),
+            std::cmp::Reverse(row.blocks),
+            row.site,
+        )
+    });
+    Leaks {
+        word: word.text().to_owned(),
+        leaked: word == LeakWord::Leaked,
+        blocks: rows.iter().map(|row| row.blocks).sum(),
+        bytes: rows.iter().map(|row| row.bytes).sum(),
+        sites: rows,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    blocks: u64,
+    bytes: u64,
+    oldest: u64,
+    newest: u64,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Group {
+            blocks: 0,
+            bytes: 0,
+            oldest: u64::MAX,
+            newest: 0,
+        }
+    }
+}
+
+impl Group {
+    fn add(&mut self, block: &Block) {
+        self.blocks += 1;
+        self.bytes = self.bytes.saturating_add(block.size);
+        self.oldest = self.oldest.min(block.key);
+        self.newest = self.newest.max(block.key);
+    }
+
+    fn row(self, site: u32, facts: &Facts, times: &Times) -> LeakSite {
+        let primary = facts.frames.primary;
+        let frame = |key| {
+            let frames = facts.frames.loops.get(&primary)?;
+            frame_at(frames, facts.first_frame(primary), key)
+        };
+        LeakSite {
+            site,
+            blocks: self.blocks,
+            bytes: self.bytes,
+            oldest_nanos: times.since_start(self.oldest),
+            newest_nanos: times.since_start(self.newest),
+            frames: frame(self.oldest).zip(frame(self.newest)),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Renderers of an [`Analysis`](crate::Analysis): text, Markdown, CSV.
