@@ -9,5 +9,7 @@ mod reader;
 mod table;
 
 pub(super) use entry::{Entry, entry_at};
+#[cfg(test)]
+pub(super) use reader::Encoding;
 pub(super) use reader::{Reader, Section};
 pub(super) use table::find_entry;

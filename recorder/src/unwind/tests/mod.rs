@@ -11,5 +11,6 @@ mod coroutine;
 mod garbage;
 mod handmade;
 mod modules;
+mod parser;
 mod signals;
 mod through;
