@@ -52,7 +52,7 @@ library=${1:?usage: check-no-panic.sh libheapreel_preload.so}
         panics = "panick|panic_|unwrap_failed|expect_failed|index_fail|index_len_fail|index_order_fail|slice_error_fail|copy_from_slice|len_mismatch|handle_alloc_error|capacity_overflow|rust_begin_unwind"
         for (i = 1; i <= reached; i++) {
             f = queue[i]
-            if (f ~ panics || f ~ /^heapreel(::session::fork_child|_preload::cxx_runtime::loaded)$/) continue
+            if (f ~ panics || f ~ /^heapreel(::session::fork_child|_preload::(cxx_entries::find_late|cxx_runtime::loaded))$/) continue
             for (k = 1; k <= callees[f]; k++) if (!(callee[f, k] in by)) {
                 by[callee[f, k]] = f; queue[++reached] = callee[f, k]
             }
