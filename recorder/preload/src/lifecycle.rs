@@ -24,6 +24,7 @@ extern "C" fn begin(
     environment::begin(variables);
     next::resolve();
     cxx_entries::find();
+    watch_the_end();
     if is_asked_to_record() {
         start();
     }
@@ -40,7 +41,6 @@ pub(crate) fn start() -> bool {
     if !binding::is_ours() {
         return false;
     }
-    watch_the_end();
     raw::name_allocator(&binding::allocator_name());
     raw::start_from_environment(Origin::Preload)
 }
@@ -51,17 +51,15 @@ unsafe extern "C" {
 }
 
 /// Handlers run last registered first: ours, registered before `main` and before the
-/// loader's own, runs when every destructor has run.
+/// loader's own, runs when every destructor has run. So also where the game is going to
+/// start the recording itself.
 fn watch_the_end() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: functions of these signatures, which stay loaded.
-        unsafe {
-            on_exit(at_exit, std::ptr::null_mut());
-            __cxa_at_quick_exit(at_quick_exit, std::ptr::null_mut());
-            libc::pthread_atfork(None, None, Some(in_child));
-        }
-    });
+    // SAFETY: functions of these signatures, which stay loaded.
+    unsafe {
+        on_exit(at_exit, std::ptr::null_mut());
+        __cxa_at_quick_exit(at_quick_exit, std::ptr::null_mut());
+        libc::pthread_atfork(None, None, Some(in_child));
+    }
 }
 
 extern "C" fn at_exit(status: c_int, _: *mut c_void) {
