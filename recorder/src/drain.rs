@@ -47,16 +47,26 @@ pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<()
     let mut drain = Drain::new(map, sink).map_err(|error| refused(io::Error::other(error)))?;
     // The header goes out now: a process that is killed or replaced at once leaves a
     // trace that leads to its spill.
-    drain.pass(false).map_err(|error| refused(io::Error::other(error)))?;
+    drain
+        .pass(false)
+        .map_err(|error| refused(io::Error::other(error)))?;
     let (end, ends) = bounded(1);
+    let (ready, is_ready) = bounded(1);
     let spill = PathBuf::from(&header.spill);
     let shown = path.display().to_string();
     let thread = without_signals(|| {
         std::thread::Builder::new()
             .name("heapreel".to_owned())
-            .spawn(move || run(drain, &ends, &spill, &shown))
+            .spawn(move || {
+                thread::ignore_me();
+                _ = ready.send(());
+                run(drain, &ends, &spill, &shown);
+            })
     })
     .map_err(refused)?;
+    // What the thread allocates while it starts is the recorder's own, too: nothing is
+    // recorded before it keeps out.
+    _ = is_ready.recv();
     if let Ok(mut running) = RUNNING.lock() {
         *running = Some(Running { thread, end });
     }
@@ -80,7 +90,6 @@ pub(crate) fn forget() {
 }
 
 fn run(drain: Drain<TraceFile>, ends: &Receiver<Ended>, spill: &Path, shown: &str) {
-    thread::ignore_me();
     // The drain must never take the program down: at worst recording ends.
     let work = std::panic::AssertUnwindSafe(|| drain_until_end(drain, ends, shown));
     match std::panic::catch_unwind(work) {

@@ -138,7 +138,7 @@ pub struct BufferHeader {
 const _: () = assert!(size_of::<Header>() <= 4096);
 const _: () = assert!(size_of::<Slot>() == 128);
 const _: () = assert!(size_of::<BufferHeader>() == 64);
-const _: () = assert!(BUFFERS_OFFSET % 4096 == 0);
+const _: () = assert!(BUFFERS_OFFSET.is_multiple_of(4096));
 
 /// Bytes and records as one word, so that one store publishes both.
 #[inline(always)]
