@@ -85,7 +85,7 @@ fn random_programs_are_no_fault() {
         for byte in &mut bytes {
             // Half of the bytes are small, as operands are.
             let word = random.next();
-            *byte = (word >> 8) as u8 >> (word & 1) * 4;
+            *byte = (word >> 8) as u8 >> ((word & 1) * 4);
         }
         let reader = |bytes| -> Reader<'_> { Section { bytes, address: 0 }.reader_at(0).unwrap() };
         let entry = Entry {

@@ -38,10 +38,8 @@ fn a_handler_on_an_alternate_stack() {
     };
     assert_walks_through(libc::SIGUSR2, libc::SA_ONSTACK);
     // SAFETY: `former` is what the call above gave.
-    assert_eq!(
-        unsafe { libc::sigaltstack(&raw const former, ptr::null_mut()) },
-        0
-    );
+    let restored = unsafe { libc::sigaltstack(&raw const former, ptr::null_mut()) };
+    assert_eq!(restored, 0);
 }
 
 /// Raises `signal` and compares what its handler saw.
