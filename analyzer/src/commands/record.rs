@@ -188,6 +188,9 @@ fn why_nothing(program: Option<&Program>, only: &[String]) -> String {
         _ => None,
     });
     let command = program.map_or("COMMAND".into(), |p| p.path.to_string_lossy().into_owned());
+    if elf.is_some_and(|elf| !elf.is_dynamic) {
+        return "the program is static, and it started none that is not".to_owned();
+    }
     match elf.and_then(|elf| elf.own_allocator.as_ref()) {
         Some(own) => format!("an allocator ({}) is linked into the program: its calls cannot be seen", own.name),
         None => format!("no process of it loaded the recorder; see `heapreel doctor {command}`"),

@@ -12,7 +12,7 @@ use heapreel_format::Ended;
 use heapreel_format::spill::SpillError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +24,8 @@ const BUSY: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_millis(20);
 /// A child is given so long to load its recorder before it counts as one without.
 const LOADING: Duration = Duration::from_millis(500);
+/// Descendants that outlive the command are named after this long.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// What a recording came to.
 #[derive(Debug)]
@@ -62,6 +64,8 @@ pub struct Host<'s> {
     /// Children in which no recorder was seen yet, and since when.
     loading: HashMap<u32, Instant>,
     told_trace_failure: bool,
+    /// Since when only descendants of the command are left.
+    alone: Option<Instant>,
     told_waiting: bool,
 }
 
@@ -85,6 +89,7 @@ impl<'s> Host<'s> {
             statuses: HashMap::new(),
             loading: HashMap::new(),
             told_trace_failure: false,
+            alone: None,
             told_waiting: false,
         })
     }
@@ -231,21 +236,19 @@ impl<'s> Host<'s> {
         since.elapsed() < LOADING
     }
 
+    /// Says what is waited for, once, and not of what is gone in a moment anyway.
     fn tell_waiting(&mut self, waiting: &[u32]) {
+        let alone = *self.alone.get_or_insert_with(Instant::now);
         let live = self.live.iter().map(Recorded::pid);
-        let pids: Vec<u32> = live.chain(waiting.iter().copied()).collect();
-        if self.told_waiting || pids.iter().all(|pid| self.loading.contains_key(pid)) {
+        let pids: BTreeSet<u32> = live.chain(waiting.iter().copied()).collect();
+        if self.told_waiting || alone.elapsed() < TELL_AFTER {
             return;
         }
         self.told_waiting = true;
-        let mut names: Vec<String> = pids
-            .iter()
-            .map(|pid| format!("{} ({pid})", proc::name(*pid)))
-            .collect();
-        names.sort();
-        names.dedup();
+        let name = |pid: &u32| format!("{} ({pid})", proc::name(*pid));
+        let names: Vec<String> = pids.iter().map(name).collect();
         eprintln!(
-            "heapreel: the command has ended, {} has not; its recording goes on (Ctrl-C ends it)",
+            "heapreel: the command has ended; {} has not, and its recording goes on (Ctrl-C ends it)",
             names.join(", ")
         );
     }

@@ -29,7 +29,7 @@ impl ThreadNames {
         self.met = spill.header().threads.load(Acquire);
         self.round += 1;
         let all = self.round.is_multiple_of(LOOK_AGAIN);
-        let slots = (self.met as usize).min(SLOT_COUNT);
+        let slots = (spill.header().slots_used.load(Acquire) as usize).min(SLOT_COUNT);
         let mut changed = Vec::new();
         for slot in (0..slots).map(|index| spill.slot(index)) {
             let thread = slot.thread.load(Acquire);

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn the_end_of_a_process_is_seen_before_and_after_it_is_reaped() {
         let mut child = cat();
-        let mut watch = Watch::new(child.id(), "libc.so".to_owned());
+        let mut watch = Watch::new(child.id(), "bin/cat".to_owned());
         assert!(!watch.is_gone() && watch.descriptor().is_some());
         child.kill().unwrap();
         let mut fds = [PollFd::from_borrowed_fd(
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn an_exec_is_over_when_the_spill_is_no_longer_mapped() {
         let mut child = cat();
-        let mut watch = Watch::new(child.id(), "libc.so".to_owned());
+        let mut watch = Watch::new(child.id(), "bin/cat".to_owned());
         assert!(!watch.has_replaced_itself());
         watch.spill = "nothing.spill".to_owned();
         assert!(watch.has_replaced_itself());
