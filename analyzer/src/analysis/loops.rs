@@ -25,6 +25,8 @@ pub(crate) struct LoopMaker<'a> {
     pub(crate) cost: CostModel,
     /// A budget that the user gave.
     pub(crate) budget_nanos: Option<u64>,
+    /// Instead: the calls that a frame may make.
+    pub(crate) count_budget: Option<u64>,
 }
 
 impl LoopMaker<'_> {
@@ -56,7 +58,11 @@ impl LoopMaker<'_> {
         let mut frames: Vec<_> = rows.collect();
         let (budget_nanos, budget_source) = self.budget(&frames);
         for frame in &mut frames {
-            frame.spike = !frame.in_phase && frame.net_nanos > budget_nanos;
+            let over = match self.count_budget {
+                Some(most) => frame.allocations + frame.reallocations > most,
+                None => frame.net_nanos > budget_nanos,
+            };
+            frame.spike = !frame.in_phase && over;
         }
         let thread = facts
             .frames
@@ -135,6 +141,9 @@ impl LoopMaker<'_> {
     fn budget(&self, frames: &[FrameRow]) -> (u64, String) {
         if let Some(budget) = self.budget_nanos {
             return (budget, "given".to_owned());
+        }
+        if let Some(most) = self.count_budget {
+            return (u64::MAX, format!("more than {most} allocations"));
         }
         let steady = frames.iter().filter(|frame| !frame.in_phase);
         let median = median(steady.map(|frame| frame.net_nanos).collect());

@@ -22,7 +22,7 @@ pub use loops::{SPIKE_FACTOR, SPIKE_MIN_EXCESS_NANOS};
 pub use values::*;
 
 use crate::facts::{Bound, Facts, Setting, Window};
-use crate::place::Place;
+use crate::place::{FrameRange, Place};
 use crate::replay::{Batch, DecodeFaults, Dense, Player, with_batches};
 use clock::Times;
 use heapreel_format::{LoopId, NameId, ReadError, Trace};
@@ -37,6 +37,10 @@ pub struct Options {
     pub to: Option<Place>,
     /// The time that a frame may take, in nanoseconds; by default derived from the median.
     pub budget_nanos: Option<u64>,
+    /// Instead of a budget of time: a frame with more allocations and reallocations is a spike.
+    pub count_budget: Option<u64>,
+    /// Only spikes in these frames are listed.
+    pub spike_frames: Option<FrameRange>,
     /// The name of the loop that decides what is temporary and where things lie; by
     /// default the first one.
     pub main_loop: Option<String>,
@@ -127,7 +131,7 @@ fn replay(
         .map(|chunk| u64::from(chunk.header.count - chunk.skip))
         .sum();
     let mut done = 0;
-    let fed = with_batches(trace, dense, |batch: &mut Batch| {
+    let decode = with_batches(trace, dense, |batch: &mut Batch| {
         done += batch.steps.len() as u64;
         player.play(batch, &mut facts);
         progress(Progress {
@@ -141,7 +145,7 @@ fn replay(
     Ok(Replayed {
         live: player.live_blocks(),
         anomalies: player.anomalies().clone(),
-        decode: fed.faults,
+        decode,
         facts,
     })
 }

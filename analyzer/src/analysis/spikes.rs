@@ -6,6 +6,7 @@
 
 use super::stats::{common_share, median, rank_correlation};
 use super::values::{Coincidence, FrameRow, LoopAnalysis, Spike, SpikeAnalysis, Verdict};
+use crate::place::FrameRange;
 
 /// From this share of the excess on, allocation explains a spike.
 pub const EXPLAINED_SHARE: f64 = 0.5;
@@ -28,19 +29,24 @@ pub(crate) struct Basis {
 }
 
 /// Judges all spikes of a loop; the `limit` longest are listed.
-pub(crate) fn spikes(frames: &LoopAnalysis, basis: Basis, limit: usize) -> SpikeAnalysis {
+///
+/// With `range` only frames in it count; where none of them is a spike, they are
+/// listed all the same: someone wants to know about them.
+pub(crate) fn spikes(
+    frames: &LoopAnalysis,
+    basis: Basis,
+    limit: usize,
+    range: Option<&FrameRange>,
+) -> SpikeAnalysis {
     let steady: Vec<&FrameRow> = frames
         .frames
         .iter()
         .filter(|frame| !frame.in_phase)
         .collect();
     let medians = Medians::of(&steady);
-    let mut spikes: Vec<Spike> = frames
-        .frames
-        .iter()
-        .filter(|frame| frame.spike)
-        .map(|frame| spike(frame, &medians, basis))
-        .collect();
+    let asked = asked_for(frames, range);
+    let over = asked.iter().filter(|frame| frame.spike);
+    let mut spikes: Vec<Spike> = over.map(|frame| spike(frame, &medians, basis)).collect();
     let of = |verdict| {
         spikes
             .iter()
@@ -61,10 +67,24 @@ pub(crate) fn spikes(frames: &LoopAnalysis, basis: Basis, limit: usize) -> Spike
         coincidence: coincidence(&steady),
         worst: Vec::new(),
     };
+    if spikes.is_empty() && range.is_some() {
+        spikes = asked
+            .iter()
+            .map(|frame| spike(frame, &medians, basis))
+            .collect();
+    }
     spikes.sort_by_key(|spike| (std::cmp::Reverse(spike.net_nanos), spike.frame));
     spikes.truncate(limit);
     analysis.worst = spikes;
     analysis
+}
+
+fn asked_for<'a>(frames: &'a LoopAnalysis, range: Option<&FrameRange>) -> &'a [FrameRow] {
+    let first = frames.frames.first().map_or(0, |frame| frame.number);
+    match range {
+        Some(range) => &frames.frames[range.positions(first, frames.frames.len())],
+        None => &frames.frames,
+    }
 }
 
 struct Medians {
@@ -160,7 +180,7 @@ mod tests {
     };
 
     fn verdict(game: &LoopAnalysis, basis: Basis) -> Verdict {
-        spikes(game, basis, 5).worst[0].verdict
+        spikes(game, basis, 5, None).worst[0].verdict
     }
 
     #[test]
@@ -209,7 +229,7 @@ mod tests {
             ..game.frames[60].clone()
         };
         game.frames.push(longer);
-        let told = spikes(&game, BASIS, 1);
+        let told = spikes(&game, BASIS, 1, None);
         assert_eq!(
             (told.count, told.explained, told.partly, told.not_explained),
             (2, 1, 1, 0)
@@ -220,8 +240,17 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_are_asked_for_are_listed_though_no_spikes() {
+        let game = game(30, 17, 0);
+        let quiet = spikes(&game, BASIS, 5, Some(&FrameRange::Numbers(3, Some(5))));
+        assert_eq!((quiet.count, quiet.worst.len()), (0, 2));
+        let last = spikes(&game, BASIS, 5, Some(&FrameRange::Last));
+        assert_eq!((last.count, last.worst[0].frame), (1, 60));
+    }
+
+    #[test]
     fn without_spikes_there_is_nothing() {
-        let told = spikes(&game(10, 1, 0), BASIS, 5);
+        let told = spikes(&game(10, 1, 0), BASIS, 5, None);
         assert_eq!((told.count, told.worst.len()), (0, 0));
         assert_eq!(told.coincidence.rank_correlation, None);
     }

@@ -176,6 +176,7 @@ impl Source<'_> {
             times: self.times,
             cost: self.cost,
             budget_nanos: options.budget_nanos,
+            count_budget: options.count_budget,
         };
         let basis = Basis {
             latency: self.trace.header().settings.latency,
@@ -188,7 +189,7 @@ impl Source<'_> {
         };
         let mut loops = Vec::new();
         for (id, mut game_loop) in maker.loops() {
-            game_loop.spikes = spikes(&game_loop, basis, limit);
+            game_loop.spikes = spikes(&game_loop, basis, limit, options.spike_frames.as_ref());
             self.blame(id, &mut game_loop.spikes.worst)?;
             loops.push(game_loop);
         }

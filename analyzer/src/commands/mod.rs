@@ -1,5 +1,6 @@
 //! The commands, one file each: their flags (`Args`) and what they do (`run`).
 
+mod analysis;
 mod capture;
 pub mod demo;
 pub mod doctor;

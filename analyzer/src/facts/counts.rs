@@ -53,11 +53,6 @@ impl Counts {
         self.ticks += step.latency;
     }
 
-    /// Adds what `other` counted.
-    pub fn add(&mut self, other: &Counts) {
-        self.each(other, |a, b| *a = a.wrapping_add(b));
-    }
-
     /// What was counted since `earlier`.
     pub fn since(&self, earlier: &Counts) -> Counts {
         let mut difference = *self;

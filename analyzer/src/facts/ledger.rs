@@ -39,7 +39,6 @@ pub(crate) struct SegmentFacts {
     pub(crate) live_bytes: u64,
     pub(crate) live_blocks: u64,
     pub(crate) peak_bytes: u64,
-    pub(crate) peak_key: u64,
 }
 
 /// The highest that live bytes rose.
@@ -110,7 +109,6 @@ impl Ledger {
             let (live_bytes, live_blocks) = (segment.live_bytes, segment.live_blocks);
             let peak = SegmentFacts {
                 peak_bytes: live_bytes,
-                peak_key: key,
                 ..SegmentFacts::default()
             };
             *segment = SegmentFacts {

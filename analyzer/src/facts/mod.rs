@@ -16,12 +16,12 @@ mod window;
 pub use counts::Counts;
 
 pub(crate) use calls::{Calls, CostSamples};
-pub(crate) use frame_table::{FrameFacts, FrameTable, LiveNow, LoopFacts, SlowestCall};
+pub(crate) use frame_table::{FrameFacts, FrameTable, LiveNow, LoopFacts};
 pub(crate) use growth::Samples;
 pub(crate) use histogram::Histogram;
 pub(crate) use latency::{CLASSES, Latency};
 pub(crate) use ledger::Ledger;
-pub(crate) use slow_calls::{Cause, SlowCalls};
+pub(crate) use slow_calls::SlowCalls;
 pub(crate) use timeline::Timeline;
 pub(crate) use window::{Bound, Window};
 

@@ -34,8 +34,6 @@ pub(crate) struct Workshop {
     decoded: DecodedChunk,
     spare: Vec<Piece>,
     pub(crate) faults: DecodeFaults,
-    /// Records of the chunks decoded so far.
-    pub(crate) records: u64,
 }
 
 /// One stream's place in the merge.
@@ -190,7 +188,6 @@ impl Workshop {
             Err(error) => return Err(error),
         }
         self.faults.unreadable_records += u64::from(self.decoded.unreadable);
-        self.records += u64::from(entry.header.count - entry.skip);
         Ok(piece)
     }
 

@@ -9,14 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 /// Batches that may wait: enough to even out the two threads' paces.
 const AHEAD: usize = 8;
 
-/// What the merge tells at its end.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fed {
-    pub(crate) faults: DecodeFaults,
-    pub(crate) records: u64,
-}
-
-/// Calls `take` with each batch of the merged sequence, until it gives false.
+/// Calls `take` with each batch of the merged sequence, until it gives false; tells
+/// what could not be decoded.
 ///
 /// # Errors
 ///
@@ -25,7 +19,7 @@ pub(crate) fn with_batches(
     trace: &Trace,
     dense: &Dense,
     mut take: impl FnMut(&mut Batch) -> bool,
-) -> Result<Fed, ReadError> {
+) -> Result<DecodeFaults, ReadError> {
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel(AHEAD);
         let (send_back, spare) = channel();
@@ -44,16 +38,13 @@ fn merge(
     dense: &Dense,
     send: SyncSender<Batch>,
     spare: Receiver<Batch>,
-) -> Result<Fed, ReadError> {
+) -> Result<DecodeFaults, ReadError> {
     let mut merge = Merge::new(trace, dense)?;
     loop {
         let mut batch = spare.try_recv().unwrap_or_default();
         // A closed channel: whoever reads has seen enough.
         if !merge.next_batch(&mut batch)? || send.send(batch).is_err() {
-            return Ok(Fed {
-                faults: merge.faults(),
-                records: merge.records(),
-            });
+            return Ok(merge.faults());
         }
     }
 }

@@ -88,11 +88,6 @@ impl<'a> Merge<'a> {
         self.shop.faults
     }
 
-    /// Records decoded so far.
-    pub fn records(&self) -> u64 {
-        self.shop.records
-    }
-
     /// Fills `batch` with the next steps; false once there are none.
     ///
     /// # Errors

@@ -1,1 +1,23 @@
-//! Renderers of an [`Analysis`](crate::Analysis): text, Markdown, CSV.
+//! Renderers of an [`Analysis`](crate::Analysis).
+//!
+//! A report is built as a [`Document`], paragraphs and tables without any looks, and
+//! then written as text or Markdown. Same analysis, same bytes.
+
+mod document;
+mod frames;
+mod info;
+mod leaks;
+mod markdown;
+mod spikes;
+mod summary;
+mod text;
+mod whole;
+
+pub use document::{Align, Block, Document, Table};
+pub use frames::{FrameSort, frames_csv, frames_document};
+pub use info::info_document;
+pub use leaks::leaks_document;
+pub use markdown::markdown;
+pub use spikes::spikes_document;
+pub use text::text;
+pub use whole::report_document;

@@ -1,0 +1,77 @@
+//! What was never given back, by call site, with backtraces.
+
+use super::document::{Block, Document};
+use super::summary::{backtrace, head, trouble};
+use crate::units::{bytes, count, nanos, plural};
+use crate::{Analysis, LeakSite};
+
+/// Backtraces shown of one call site.
+const STACKS: usize = 3;
+
+/// Live blocks by call site; the `limit` with most bytes in full.
+pub fn leaks_document(analysis: &Analysis, limit: usize) -> Document {
+    let mut document = Document::default();
+    head(&mut document, analysis, "heapreel leaks");
+    trouble(&mut document, &analysis.health);
+    let leaks = &analysis.leaks;
+    document.section(if leaks.leaked { "Leaked" } else { "Live" });
+    document.line(format!(
+        "{} in {} from {} {}.",
+        bytes(leaks.bytes),
+        plural(leaks.blocks, "block"),
+        plural(leaks.sites.len() as u64, "call site"),
+        leaks.word
+    ));
+    leaks
+        .sites
+        .iter()
+        .take(limit)
+        .for_each(|leak| site(&mut document, analysis, leak));
+    if leaks.sites.len() > limit {
+        document.section(&format!(
+            "and {} more",
+            plural((leaks.sites.len() - limit) as u64, "call site")
+        ));
+        document.line("--limit 0 shows all");
+    }
+    document
+}
+
+fn site(document: &mut Document, analysis: &Analysis, leak: &LeakSite) {
+    let Some(site) = analysis.sites.get(leak.site as usize) else {
+        return;
+    };
+    let place = site
+        .place
+        .as_ref()
+        .map_or_else(String::new, |place| format!("  {place}"));
+    document.section(&format!("{}{place}", site.name));
+    let frames = match leak.frames {
+        Some((first, last)) if first == last => format!(", frame {first}"),
+        Some((first, last)) => format!(", frames {first} to {last}"),
+        None => String::new(),
+    };
+    document.line(format!(
+        "{} in {}, allocated from {} to {}{frames}; the site allocated {} in all",
+        bytes(leak.bytes),
+        plural(leak.blocks, "block"),
+        nanos(leak.oldest_nanos),
+        nanos(leak.newest_nanos),
+        count(site.allocations + site.reallocations)
+    ));
+    let mut stacks: Vec<_> = site
+        .stacks
+        .iter()
+        .filter(|stack| stack.live_blocks > 0)
+        .collect();
+    stacks.sort_by_key(|stack| (std::cmp::Reverse(stack.live_bytes), stack.id));
+    for stack in stacks.iter().take(STACKS) {
+        document.line(format!(
+            "{} in {} by {}:",
+            bytes(stack.live_bytes),
+            plural(stack.live_blocks, "block"),
+            stack.entry
+        ));
+        document.blocks.push(Block::Code(backtrace(stack)));
+    }
+}

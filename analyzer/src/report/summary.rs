@@ -1,0 +1,158 @@
+//! Parts that several reports share.
+
+use super::document::{Block, Document, Table};
+use crate::units::{bytes, count, mean, nanos, percent};
+use crate::{Analysis, Distribution, HealthFacts, LoopAnalysis, SiteStack};
+
+/// The title line and the program.
+pub(crate) fn head(document: &mut Document, analysis: &Analysis, what: &str) {
+    let trace = &analysis.trace;
+    let program = trace.executable.rsplit('/').next().unwrap_or("?");
+    document.blocks.push(Block::Title(format!(
+        "{what} of {}",
+        display_file(&trace.file, program)
+    )));
+}
+
+fn display_file(file: &str, program: &str) -> String {
+    if file.is_empty() {
+        program.to_owned()
+    } else {
+        format!("{file} ({program})")
+    }
+}
+
+/// What is missing from a trace, where something is; these lines come first.
+pub(crate) fn trouble(document: &mut Document, health: &HealthFacts) {
+    if is_damaged(health) {
+        document.section("This trace is not complete");
+        health
+            .remarks
+            .iter()
+            .for_each(|remark| document.line(remark.clone()));
+        document.line("Figures below cover what could be read: they are lower bounds.");
+    }
+}
+
+/// The file is damaged, or ends too early.
+pub(crate) fn is_damaged(health: &HealthFacts) -> bool {
+    health.damaged_parts + health.missing_records + health.unreadable_records > 0 || health.cut
+}
+
+/// One row of a distribution.
+pub(crate) fn distribution(
+    table: &mut Table,
+    name: &str,
+    of: &Distribution,
+    show: fn(u64) -> String,
+    show_mean: fn(f64) -> String,
+) {
+    table.row([
+        name.to_owned(),
+        show_mean(of.mean),
+        show(of.p50),
+        show(of.p95),
+        show(of.p99),
+        show(of.max),
+        of.max_frame.to_string(),
+    ]);
+}
+
+/// Per-frame figures of a loop in steady state.
+pub(crate) fn per_frame(game_loop: &LoopAnalysis) -> Table {
+    let steady = &game_loop.steady;
+    let mut table = Table::new(["<per frame", "mean", "p50", "p95", "p99", "max", "in frame"]);
+    distribution(
+        &mut table,
+        "time",
+        &steady.duration_nanos,
+        nanos,
+        mean_nanos,
+    );
+    distribution(
+        &mut table,
+        "less recording",
+        &steady.net_nanos,
+        nanos,
+        mean_nanos,
+    );
+    distribution(
+        &mut table,
+        "in the allocator",
+        &steady.allocator_nanos,
+        nanos,
+        mean_nanos,
+    );
+    distribution(&mut table, "allocations", &steady.allocations, count, mean);
+    distribution(
+        &mut table,
+        "deallocations",
+        &steady.deallocations,
+        count,
+        mean,
+    );
+    distribution(
+        &mut table,
+        "bytes asked for",
+        &steady.requested_bytes,
+        bytes,
+        mean_bytes,
+    );
+    table
+}
+
+fn mean_nanos(value: f64) -> String {
+    nanos(value.round() as u64)
+}
+
+fn mean_bytes(value: f64) -> String {
+    bytes(value.round() as u64)
+}
+
+/// Lines of a backtrace.
+pub(crate) fn backtrace(stack: &SiteStack) -> Vec<String> {
+    let mut lines: Vec<String> = stack
+        .frames
+        .iter()
+        .map(|frame| match &frame.place {
+            Some(place) => format!("{}  {place}", frame.function),
+            None => frame.function.clone(),
+        })
+        .collect();
+    if stack.cut {
+        lines.push("… (outer stack frames are missing)".to_owned());
+    }
+    if lines.is_empty() {
+        lines.push("(no backtrace)".to_owned());
+    }
+    lines
+}
+
+/// The name of a call site by its index.
+pub(crate) fn site_name(analysis: &Analysis, site: Option<u32>) -> String {
+    let known = site.and_then(|site| analysis.sites.get(site as usize));
+    known.map_or_else(|| "-".to_owned(), |site| site.name.clone())
+}
+
+/// A frame's number, or that it lies outside of frames.
+pub(crate) fn frame_name(frame: Option<u64>) -> String {
+    frame.map_or_else(|| "-".to_owned(), |frame| frame.to_string())
+}
+
+/// `of` in words of a share, such as "12 of 40 (30 %)".
+pub(crate) fn share_of(part: u64, whole: u64) -> String {
+    format!(
+        "{} of {} ({})",
+        count(part),
+        count(whole),
+        percent(part as f64 / whole.max(1) as f64)
+    )
+}
+
+/// What a frame must not exceed: "over 25.0 ms (…)" or "with more than 500 allocations".
+pub(crate) fn over_budget(game_loop: &LoopAnalysis) -> String {
+    match game_loop.budget_nanos {
+        u64::MAX => format!("with {}", game_loop.budget_source),
+        budget => format!("over {} ({})", nanos(budget), game_loop.budget_source),
+    }
+}
