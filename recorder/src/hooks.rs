@@ -20,7 +20,7 @@ use heapreel_format::{ContextId, Entry, Event, EventKind, SegmentId, StackId, Th
 /// Whether this process records now.
 #[inline(always)]
 pub fn active() -> bool {
-    switch::word() == switch::ON
+    !idle()
 }
 
 /// Not recording: almost always because nothing was started.

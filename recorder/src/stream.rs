@@ -54,11 +54,11 @@ impl Stream {
             records = 2;
         }
         if event.start < state.key {
-            length += RecordWriter::new(&mut room[length..])
-                .rewind(&mut state, self.state.key - event.start);
+            let back = self.state.key - event.start;
+            length += RecordWriter::new(behind(room, length)).rewind(&mut state, back);
             records += 1;
         }
-        let writer = RecordWriter::new(&mut room[length..]);
+        let writer = RecordWriter::new(behind(room, length));
         length += match event.kind {
             EventKind::Alloc | EventKind::AllocZeroed => writer.alloc(&mut state, event),
             EventKind::Dealloc => writer.dealloc(&mut state, event),
@@ -152,6 +152,12 @@ impl Stream {
         self.used = 0;
         self.count = 0;
     }
+}
+
+/// The room behind what was written; never panics, unlike an index.
+#[inline(always)]
+fn behind(room: &mut [u8], length: usize) -> &mut [u8] {
+    room.get_mut(length..).unwrap_or(&mut [])
 }
 
 /// Whose stream it is.

@@ -21,6 +21,7 @@ use heapreel_format::spill::Slot;
 use heapreel_format::{Definition, Entry, Event, Rare, StackId, ThreadId};
 use std::borrow::Cow;
 use std::ffi::CStr;
+use std::ops::Range;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -193,21 +194,20 @@ impl Thread {
         let mut length = 0;
         if self.switches.backtraces {
             let depth = (self.switches.depth as usize + 2).min(MAX_DEPTH);
-            length = unwind::walk(unwind::here(), &mut half.bounds, &mut half.frames[..depth]).len;
+            let room = half.frames.get_mut(..depth).unwrap_or(&mut []);
+            length = unwind::walk(unwind::here(), &mut half.bounds, room).len;
         }
-        let first = own_frames(&half.frames[..length], self.switches.own_code);
+        // No indexing that could panic stands here: a panic would end the game.
+        let found = half.frames.get(..length).unwrap_or(&[]);
+        let first = own_frames(found, self.switches.own_code);
         let align_log2 = if align == 0 {
             0
         } else {
             align.trailing_zeros() as u8
         };
         let generation = unwind::generation();
-        let hash = stacks::hash(
-            &half.frames[first..length],
-            entry as u8,
-            align_log2,
-            generation,
-        );
+        let frames = found.get(first..).unwrap_or(&[]);
+        let hash = stacks::hash(frames, entry as u8, align_log2, generation);
         if level == Level::Main
             && let Some(id) = self.cache.get(hash)
         {
@@ -221,7 +221,7 @@ impl Thread {
         &mut self,
         level: Level,
         hash: u64,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         entry: Entry,
         align_log2: u8,
     ) -> StackId {
@@ -246,7 +246,8 @@ impl Thread {
     fn call_site_alone(&mut self, level: Level, first: usize, entry: Entry, align_log2: u8) -> u32 {
         self.spill.header().stacks_cut.fetch_add(1, Relaxed);
         let range = first..(first + 1).min(MAX_DEPTH);
-        let frames = &self.halves[level as usize].frames[range.clone()];
+        let frames = self.halves[level as usize].frames.get(range.clone());
+        let frames = frames.unwrap_or(&[]);
         let hash = stacks::hash(frames, entry as u8, align_log2, unwind::generation());
         match stacks::find(hash) {
             Found::Known(id) => id,
@@ -264,7 +265,7 @@ impl Thread {
     fn define_stack(
         &mut self,
         level: Level,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         entry: Entry,
         align_log2: u8,
     ) -> Option<u32> {
@@ -276,8 +277,9 @@ impl Thread {
             ..
         } = &mut self.halves[level as usize];
         let cut = range.len() >= self.switches.depth as usize;
-        let frames = &frames[range];
-        let frames = &frames[..frames.len().min(self.switches.depth as usize)];
+        let frames = frames.get(range).unwrap_or(&[]);
+        let within = frames.len().min(self.switches.depth as usize);
+        let frames = frames.get(..within).unwrap_or(&[]);
         let deltas = Definition::stack_deltas(frames, deltas);
         let id = self.spill.header().stacks.fetch_add(1, Relaxed) + 1;
         let definition = Definition::Stack {
@@ -292,29 +294,29 @@ impl Thread {
     }
 
     /// Defines the modules that a new backtrace leads through and nobody met before.
-    fn define_modules(&mut self, level: Level, range: std::ops::Range<usize>) {
-        for index in range {
-            let address = self.halves[level as usize].frames[index];
+    fn define_modules(&mut self, level: Level, range: Range<usize>) {
+        let Half { frames, writer, .. } = &mut self.halves[level as usize];
+        for address in frames.get(range).unwrap_or(&[]) {
             let Some(module) = unwind::module_of(address.wrapping_sub(1)) else {
                 continue;
             };
-            let Some(id) = crate::modules::number(module.start, unwind::generation()) else {
+            let path = module_path(&module);
+            let build_id = module.build_id();
+            let build_id = build_id.as_deref().unwrap_or(&[]);
+            let Some(id) = crate::modules::number(module.start, &path, build_id) else {
                 continue;
             };
-            let build_id = module.build_id();
             let definition = Definition::Module {
                 id,
                 generation: unwind::generation(),
-                path: module_path(&module),
+                path,
                 bias: module.bias,
                 start: module.start,
                 end: module.end,
-                build_id: Cow::Borrowed(build_id.as_deref().unwrap_or(&[])),
+                build_id: Cow::Borrowed(build_id),
                 key: clock::end(),
             };
-            self.halves[level as usize]
-                .writer
-                .publish(&self.spill, &definition);
+            writer.publish(&self.spill, &definition);
         }
     }
 
