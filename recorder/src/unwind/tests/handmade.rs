@@ -34,6 +34,19 @@ global_asm!(
     "pop rbp",
     "ret",
     ".size heapreel_test_bare, . - heapreel_test_bare",
+    // The same with a zero for a frame pointer, as where a process starts.
+    ".type heapreel_test_start, @function",
+    "heapreel_test_start:",
+    "push rbp",
+    "sub rsp, 64",
+    "xor ebp, ebp",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "call rax",
+    "add rsp, 64",
+    "pop rbp",
+    "ret",
+    ".size heapreel_test_start, . - heapreel_test_start",
     // A realigned stack as GCC makes it: the CFA is loaded from [rbp - 8].
     ".type heapreel_test_realigned, @function",
     "heapreel_test_realigned:",
@@ -127,6 +140,7 @@ global_asm!(
 unsafe extern "C" {
     fn heapreel_test_bare_fp(then: extern "C" fn(*mut c_void), data: *mut c_void);
     fn heapreel_test_bare(then: extern "C" fn(*mut c_void), data: *mut c_void);
+    fn heapreel_test_start(then: extern "C" fn(*mut c_void), data: *mut c_void);
     fn heapreel_test_realigned(then: extern "C" fn(*mut c_void), data: *mut c_void);
     fn heapreel_test_alloca(then: extern "C" fn(*mut c_void), data: *mut c_void);
     fn heapreel_test_stored(then: extern "C" fn(*mut c_void), data: *mut c_void);
@@ -159,9 +173,14 @@ fn a_frame_pointer_leads_on_without_unwind_information() {
 fn no_frame_pointer_and_no_unwind_information_ends_the_walk() {
     let (_, inner) = around(heapreel_test_bare);
     assert_eq!(inner.ended, End::NoCfi);
-    let last = *inner.addresses.last().unwrap();
-    let start = heapreel_test_bare as *const () as u64;
-    assert!((start..start + 32).contains(&last));
+    assert_ends_in(&inner, heapreel_test_bare);
+}
+
+#[test]
+fn a_frame_pointer_of_zero_marks_the_outermost_stack_frame() {
+    let (_, inner) = around(heapreel_test_start);
+    assert_eq!(inner.ended, End::Outermost);
+    assert_ends_in(&inner, heapreel_test_start);
 }
 
 #[test]
@@ -170,6 +189,12 @@ fn a_register_that_is_not_followed_is_no_fault() {
     let start = heapreel_test_rbx as *const () as u64;
     let mut addresses = inner.addresses.iter();
     assert!(addresses.any(|address| (start..start + 64).contains(address)));
+}
+
+fn assert_ends_in(ours: &Ours, function: Caller) {
+    let last = *ours.addresses.last().unwrap();
+    let start = function as *const () as u64;
+    assert!((start..start + 32).contains(&last));
 }
 
 fn assert_same_through(caller: Caller) {

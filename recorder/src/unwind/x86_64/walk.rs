@@ -136,6 +136,9 @@ fn special_step(rule: Rule, cursor: &mut Cursor, bounds: &mut StackBounds) -> Re
         Special::Outermost => Err(End::Outermost),
         Special::Signal => cursor.leave_signal(bounds),
         Special::General(general) => cursor.leave_call(general),
+        // The ABI has a zero mark the outermost stack frame. It is needed for the
+        // loader's entry, which has no unwind information.
+        Special::NoCfi if cursor.fp == 0 => Err(End::Outermost),
         Special::NoCfi => cursor.follow_frame_pointer().ok_or(End::NoCfi),
         Special::Unsupported => cursor.follow_frame_pointer().ok_or(End::Unsupported),
     }
