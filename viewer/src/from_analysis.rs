@@ -82,9 +82,13 @@ fn game_loop(analysis: &analyzer::Analysis, game: &analyzer::LoopAnalysis) -> Fr
     let frames = game.frames.iter().map(frame).collect();
     let mut view = FrameLoop::new(game.name.clone(), seconds(game.budget_nanos), frames);
     view.budget_source = game.budget_source.clone();
-    view.spreads = Metric::ALL.map(|metric| spread(metric, &game.steady)).into();
+    view.spreads = Metric::ALL
+        .map(|metric| spread(metric, &game.steady))
+        .into();
     let causes = game.spikes.worst.iter();
-    view.causes = causes.map(|spike| (spike.frame, cause(analysis, spike))).collect();
+    view.causes = causes
+        .map(|spike| (spike.frame, cause(analysis, spike)))
+        .collect();
     view
 }
 
@@ -131,13 +135,17 @@ fn cause(analysis: &analyzer::Analysis, spike: &analyzer::Spike) -> SpikeCause {
     let share = format!("{:.0} %", spike.share * 100.0);
     let verdict = match spike.verdict {
         analyzer::Verdict::Explained => {
-            format!("Allocation explains this spike: {share} of the {excess} above the median frame.")
+            format!(
+                "Allocation explains this spike: {share} of the {excess} above the median frame."
+            )
         }
         analyzer::Verdict::Partly => {
             format!("Allocation explains a part: {share} of the {excess} above the median frame.")
         }
         analyzer::Verdict::NotExplained => {
-            format!("Allocation does not explain this spike: {share} of the {excess} above the median frame.")
+            format!(
+                "Allocation does not explain this spike: {share} of the {excess} above the median frame."
+            )
         }
         analyzer::Verdict::CannotTell => {
             "Whether allocation explains this spike cannot be told from this trace.".to_owned()
@@ -209,12 +217,12 @@ fn process(analysis: &analyzer::Analysis) -> Vec<Fact> {
             trace.allocator.clone(),
             "The allocator beneath the recorder.",
         ),
-        Fact::new("Recorded", recorded, format!("Recorder {}.", trace.recorder)),
         Fact::new(
-            "Machine",
-            trace.machine.clone(),
-            trace.machine.clone(),
+            "Recorded",
+            recorded,
+            format!("Recorder {}.", trace.recorder),
         ),
+        Fact::new("Machine", trace.machine.clone(), trace.machine.clone()),
         Fact::new(
             "Trace",
             units::bytes(trace.bytes as f64),
@@ -225,7 +233,8 @@ fn process(analysis: &analyzer::Analysis) -> Vec<Fact> {
 
 fn totals(analysis: &analyzer::Analysis) -> Vec<Fact> {
     let totals = &analysis.totals;
-    let count = |name: &str, value: u64, meaning: &str| Fact::new(name, units::count(value), meaning);
+    let count =
+        |name: &str, value: u64, meaning: &str| Fact::new(name, units::count(value), meaning);
     let bytes = |name: &str, value: u64, meaning: &str| {
         Fact::new(name, units::bytes(value as f64), meaning)
     };
@@ -233,13 +242,41 @@ fn totals(analysis: &analyzer::Analysis) -> Vec<Fact> {
         Fact::new(name, units::seconds(seconds(nanos)), meaning)
     };
     let mut facts = vec![
-        count("Allocations", totals.allocations, "Calls that obtained a new block."),
-        count("Reallocations", totals.reallocations, "Calls that changed a block's size."),
-        count("Deallocations", totals.deallocations, "Calls that gave a block back."),
-        bytes("Bytes asked for", totals.requested_bytes, "By all allocations and reallocations."),
-        bytes("High water", analysis.peak.bytes, "The most bytes in use at once."),
-        bytes("Live at the end", totals.live_bytes, "Bytes asked for and never given back."),
-        time("Allocator time", totals.allocator_nanos, "Time in the allocator of all threads."),
+        count(
+            "Allocations",
+            totals.allocations,
+            "Calls that obtained a new block.",
+        ),
+        count(
+            "Reallocations",
+            totals.reallocations,
+            "Calls that changed a block's size.",
+        ),
+        count(
+            "Deallocations",
+            totals.deallocations,
+            "Calls that gave a block back.",
+        ),
+        bytes(
+            "Bytes asked for",
+            totals.requested_bytes,
+            "By all allocations and reallocations.",
+        ),
+        bytes(
+            "High water",
+            analysis.peak.bytes,
+            "The most bytes in use at once.",
+        ),
+        bytes(
+            "Live at the end",
+            totals.live_bytes,
+            "Bytes asked for and never given back.",
+        ),
+        time(
+            "Allocator time",
+            totals.allocator_nanos,
+            "Time in the allocator of all threads.",
+        ),
         time(
             "Recording",
             analysis.recording.total_nanos,

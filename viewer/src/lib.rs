@@ -7,6 +7,7 @@
 
 mod app;
 mod cli;
+mod from_analysis;
 pub mod headless;
 mod keys;
 pub mod load;
@@ -14,6 +15,7 @@ mod lod;
 mod metric;
 mod range_tree;
 pub mod raster;
+mod read;
 mod run;
 #[doc(hidden)]
 pub mod sample;
@@ -28,18 +30,6 @@ pub use app::Viewer;
 pub use cli::Args;
 pub use lod::Span;
 pub use metric::Metric;
+pub use read::read_trace;
 pub use run::run;
 pub use theme::apply as apply_theme;
-
-/// Reads and analyses a trace.
-///
-/// # Errors
-///
-/// A sentence that names the file, the cause and what to do.
-pub fn read_trace(
-    path: std::path::PathBuf,
-    _control: &load::Control,
-) -> Result<view_model::ViewModel, String> {
-    let _ = path;
-    Ok(sample::model(3600))
-}

@@ -115,6 +115,7 @@ fn game_loop(rows: Vec<FrameRow>) -> FrameLoop {
     let causes = causes.collect();
     let spreads = Metric::ALL.map(|metric| spread(metric, &rows)).into();
     let mut game = FrameLoop::new("main", BUDGET, rows);
+    game.budget_source = "60 frames a second".to_owned();
     game.causes = causes;
     game.spreads = spreads;
     game

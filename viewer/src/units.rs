@@ -1,39 +1,26 @@
-//! Numbers as people read them: sizes in binary units, times in SI units.
+//! The analyzer's way of writing figures, for the viewer's floating point ones,
+//! and what axes need besides.
+
+use heapreel_analyzer::units;
 
 /// A number of bytes: `812 B`, `1.50 KiB`, `64.0 MiB`.
 pub fn bytes(value: f64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    scaled(value, 1024.0, &UNITS)
+    units::bytes(value.round() as u64)
 }
 
 /// A time given in seconds: `840 ns`, `16.7 ms`, `12.5 s`.
 pub fn seconds(value: f64) -> String {
-    const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
-    if value == 0.0 {
-        return "0 s".to_owned();
-    }
-    scaled(value * 1e9, 1000.0, &UNITS)
+    units::nanos((value * 1e9).round() as u64)
 }
 
 /// A whole number with thousands separated: `1,234,567`.
 pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    units::count(value)
 }
 
 /// A number of things: `1 spike`, `1,234 spikes`.
 pub fn counted(value: u64, thing: &str) -> String {
-    match value {
-        1 => format!("1 {thing}"),
-        _ => format!("{} {thing}s", count(value)),
-    }
+    units::plural(value, thing)
 }
 
 /// A frame's budget given in seconds: `16.67 ms`.
@@ -59,51 +46,18 @@ pub fn short(figure: &str) -> String {
     }
 }
 
-fn scaled(value: f64, base: f64, units: &[&str]) -> String {
-    let mut value = value;
-    let mut unit = 0;
-    // 999.5 would print as "1000": step up a little before the base.
-    while value.abs() >= base - 0.5 && unit + 1 < units.len() {
-        value /= base;
-        unit += 1;
-    }
-    let decimals = match value.abs() {
-        _ if unit == 0 => 0,
-        size if size < 9.995 => 2,
-        size if size < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {}", units[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_binary() {
-        assert_eq!(bytes(0.0), "0 B");
-        assert_eq!(bytes(1023.0), "1023 B");
-        assert_eq!(bytes(1024.0), "1.00 KiB");
-        assert_eq!(bytes(64.0 * 1024.0 * 1024.0), "64.0 MiB");
-        assert_eq!(bytes(-2048.0), "-2.00 KiB");
-    }
-
-    #[test]
-    fn times_are_decimal() {
-        assert_eq!(seconds(0.0), "0 s");
-        assert_eq!(seconds(840e-9), "840 ns");
+    fn figures_are_written_as_in_reports() {
+        assert_eq!(bytes(1536.2), "1.50 KiB");
         assert_eq!(seconds(0.0167), "16.7 ms");
-        assert_eq!(seconds(0.9999), "1.00 s");
-        assert_eq!(seconds(125.0), "125 s");
-    }
-
-    #[test]
-    fn counts_have_separators() {
-        assert_eq!(count(0), "0");
-        assert_eq!(count(999), "999");
-        assert_eq!(count(1000), "1,000");
-        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(seconds(0.0), "0 ns");
+        // A figure that is no number must not panic.
+        assert_eq!(bytes(f64::NAN), "0 B");
+        assert_eq!(seconds(-1.0), "0 ns");
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn frames_legend(ui: &mut Ui, state: &State, game: &FrameLoop) {
             ui,
             Swatch::Dashes(palette.budget),
             &text,
-            "Time that a frame may take.",
+            &format!("Time that a frame may take: {}.", game.budget_source),
         );
     }
     legend::entry(
