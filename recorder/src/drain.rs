@@ -28,49 +28,62 @@ struct Running {
 
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
 
-/// Creates the trace file and starts the thread that fills it.
+/// Starts the thread that creates the trace file and fills it; waits until it has begun.
 pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<(), StartError> {
     let path = expand(session.output(), header);
+    let spill = PathBuf::from(&header.spill);
     let refused = |source: io::Error| StartError::NoTrace {
         path: path.clone(),
         source,
     };
-    let file = File::options()
-        .read(true)
-        .append(true)
-        .create_new(true)
-        .open(&path)
-        .map_err(refused)?;
-    let map = SpillMap::open(Path::new(&header.spill))
-        .map_err(|error| refused(io::Error::other(error)))?;
-    let sink = TraceFile::new(file).map_err(refused)?;
-    let mut drain = Drain::new(map, sink).map_err(|error| refused(io::Error::other(error)))?;
-    // The header goes out now: a process that is killed or replaced at once leaves a
-    // trace that leads to its spill.
-    drain
-        .pass(false)
-        .map_err(|error| refused(io::Error::other(error)))?;
     let (end, ends) = bounded(1);
-    let (ready, is_ready) = bounded(1);
-    let spill = PathBuf::from(&header.spill);
-    let shown = path.display().to_string();
-    let thread = without_signals(|| {
-        std::thread::Builder::new()
-            .name("heapreel".to_owned())
-            .spawn(move || {
-                thread::ignore_me();
-                _ = ready.send(());
-                run(drain, &ends, &spill, &shown);
-            })
-    })
-    .map_err(refused)?;
+    let (began, has_begun) = bounded(1);
+    let shown = path.clone();
+    let work = move || {
+        thread::ignore_me();
+        leave_descriptors();
+        match begin(&shown, &spill) {
+            Ok(drain) => {
+                _ = began.send(Ok(()));
+                run(drain, &ends, &spill, &shown.display().to_string());
+            }
+            Err(error) => _ = began.send(Err(error)),
+        }
+    };
+    let thread = std::thread::Builder::new().name("heapreel".to_owned());
+    let thread = without_signals(|| thread.spawn(work)).map_err(refused)?;
     // What the thread allocates while it starts is the recorder's own, too: nothing is
     // recorded before it keeps out.
-    _ = is_ready.recv();
+    let began = has_begun.recv().unwrap_or(Err(io::ErrorKind::Other.into()));
+    began.map_err(refused)?;
     if let Ok(mut running) = RUNNING.lock() {
         *running = Some(Running { thread, end });
     }
     Ok(())
+}
+
+/// Gives this thread a descriptor table of its own, and an empty one: a program that
+/// closes or replaces all its descriptors never makes the drain write into its files,
+/// and the trace stands in nobody's table but this.
+fn leave_descriptors() {
+    // SAFETY: affects the descriptors of this thread alone (close_range(2), Linux 5.9);
+    // an older kernel refuses, and the table stays shared.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, !0u32, libc::CLOSE_RANGE_UNSHARE) };
+}
+
+/// Opens trace and spill. The header is written now: a process that is killed or
+/// replaced at once leaves a trace that leads to its spill.
+fn begin(path: &Path, spill: &Path) -> io::Result<Drain<TraceFile>> {
+    let mut options = File::options();
+    let file = options
+        .read(true)
+        .append(true)
+        .create_new(true)
+        .open(path)?;
+    let map = SpillMap::open(spill).map_err(io::Error::other)?;
+    let mut drain = Drain::new(map, TraceFile::new(file)?).map_err(io::Error::other)?;
+    drain.pass(false).map_err(io::Error::other)?;
+    Ok(drain)
 }
 
 /// Has the thread write all that is left, and waits for it.

@@ -42,6 +42,7 @@ mod hooks;
 mod modules;
 mod names;
 mod os;
+mod private_heap;
 #[doc(hidden)]
 pub mod raw;
 mod recorder;

@@ -1,7 +1,8 @@
 //! The global allocator of a Rust game.
 #![expect(unsafe_code, reason = "implements GlobalAlloc")]
 
-use crate::hooks;
+use crate::private_heap::PrivateHeap;
+use crate::{hooks, thread};
 use heapreel_format::Entry;
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -40,6 +41,19 @@ impl<A: GlobalAlloc> Recorder<A> {
     }
 }
 
+/// Memory for the drain's thread: the recorder takes nothing from the program's allocator.
+static OWN: PrivateHeap = PrivateHeap::new();
+
+/// Null unless the calling thread is the recorder's own.
+#[inline(always)]
+fn own_block(layout: Layout) -> *mut u8 {
+    if hooks::active() && thread::is_ignored() {
+        OWN.take(layout)
+    } else {
+        std::ptr::null_mut()
+    }
+}
+
 /// What malloc aligns to anyway, and so counts as no request (System V ABI).
 const ORDINARY_ALIGN: usize = 16;
 
@@ -57,6 +71,10 @@ fn asked_align(layout: Layout) -> usize {
 // The hooks never unwind: nothing on their path can panic.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let own = own_block(layout);
+        if !own.is_null() {
+            return own;
+        }
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.alloc(layout) };
         // SAFETY: `call` is the allocator's own call for this request.
@@ -72,6 +90,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let own = own_block(layout);
+        if !own.is_null() {
+            // SAFETY: the block was just taken for this layout.
+            unsafe { own.write_bytes(0, layout.size()) };
+            return own;
+        }
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.alloc_zeroed(layout) };
         // SAFETY: as in `alloc`.
@@ -87,6 +111,10 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        if OWN.owns(address) {
+            // SAFETY: `own_block` gave it out for this layout; the caller is done with it.
+            return unsafe { OWN.put_back(address, layout) };
+        }
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.dealloc(address, layout) };
         // SAFETY: `call` gives this very block back.
@@ -94,6 +122,18 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if OWN.owns(address) {
+            // SAFETY: the caller promises that `size` makes a valid layout; the copy fits
+            // both blocks, and the old one is put back as in `dealloc`.
+            return unsafe {
+                let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+                if !new.is_null() {
+                    std::ptr::copy_nonoverlapping(address, new, layout.size().min(size));
+                    OWN.put_back(address, layout);
+                }
+                new
+            };
+        }
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.realloc(address, layout, size) };
         // SAFETY: `call` changes this very block; Rust never reallocates to nothing.

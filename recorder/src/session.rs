@@ -89,7 +89,7 @@ pub(crate) fn start(config: Config, origin: Origin) -> Result<(), StartError> {
     if STARTING.swap(true, AcqRel) {
         return Err(StartError::AlreadyStarted);
     }
-    let started = memory::keeping_errno(|| set_up(config, origin));
+    let started = memory::keeping_errno(|| memory::keeping_float_state(|| set_up(config, origin)));
     if started.is_err() {
         switch::set(switch::OFF);
         STARTING.store(false, Release);

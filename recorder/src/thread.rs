@@ -35,6 +35,9 @@ const SAMPLED: u32 = 1024;
 /// Thread words that are no pointer: none yet, and "leave this thread alone".
 const NONE: usize = 0;
 const IGNORED: usize = 1;
+/// A handler runs at least so far below what it interrupted: the red zone (128 bytes,
+/// System V ABI) and the saved state with its FXSAVE area (512, `ucontext` of Linux).
+const SIGNAL_FRAME_BYTES: usize = 640;
 /// Longest path that is kept.
 const MAX_PATH_BYTES: usize = 3900;
 /// States of other threads that an arriving thread looks at.
@@ -107,6 +110,12 @@ pub(crate) fn ignore_me() {
     tls::set(IGNORED);
 }
 
+/// Whether the calling thread keeps out.
+#[inline(always)]
+pub(crate) fn is_ignored() -> bool {
+    tls::get() == IGNORED
+}
+
 #[inline(always)]
 fn stack_pointer() -> usize {
     let sp: usize;
@@ -151,11 +160,12 @@ impl Thread {
         None
     }
 
-    /// A mark on this very stack, below where we are now, belongs to stack frames that are gone.
+    /// A mark on this very stack that no handler can have interrupted belongs to stack
+    /// frames that are gone: the kernel puts a signal's frame below the red zone.
     fn left_behind(&self, marked: usize, sp: usize) -> bool {
         let bounds = &self.halves[0].bounds;
         let here = |at: usize| (bounds.low..bounds.high).contains(&(at as u64));
-        sp > marked && here(sp) && here(marked)
+        sp + SIGNAL_FRAME_BYTES > marked && here(sp) && here(marked)
     }
 
     #[inline(always)]

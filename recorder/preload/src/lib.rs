@@ -18,7 +18,6 @@
 //! - `lifecycle`, `exec`, `environment`, `unloading`: processes and libraries
 //!   that begin and end,
 //! - `interface`: what heapreel.h declares,
-//! - `private_heap`: memory for our own code.
 //!
 //! # Absent on purpose
 //!
@@ -44,6 +43,9 @@ mod interface;
 mod lifecycle;
 mod message;
 mod next;
-mod private_heap;
 mod shim;
 mod unloading;
+
+/// The memory of our own code: never the program's malloc.
+#[global_allocator]
+static HEAP: heapreel::raw::PrivateHeap = heapreel::raw::PrivateHeap::new();

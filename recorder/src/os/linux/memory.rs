@@ -72,3 +72,17 @@ pub(crate) fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
     unsafe { *libc::__errno_location() = errno };
     result
 }
+
+/// Runs `work` and puts the floating-point unit's exception flags and modes back as
+/// they were: a program may test them.
+pub(crate) fn keeping_float_state<T>(work: impl FnOnce() -> T) -> T {
+    let mut before = 0u32;
+    // SAFETY: stores the MXCSR register to a local.
+    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut before, options(nostack)) };
+    let result = work();
+    // SAFETY: loads what was stored above.
+    unsafe {
+        std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const before, options(nostack, readonly))
+    };
+    result
+}

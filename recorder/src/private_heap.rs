@@ -1,8 +1,10 @@
 //! The memory of the recorder's own Rust code: never the program's malloc.
 //!
-//! Small blocks come from one reserved range, by powers of two, and go back to lists
-//! without locks: a fork may happen, and a signal arrive, at any instant. Large blocks
-//! are mappings of their own.
+//! Blocks come from one reserved range, by powers of two, and go back to lists without
+//! locks: a fork may happen, and a signal arrive, at any instant. As the preload
+//! library's own global allocator it serves what is too large for the range by
+//! mappings; in a program with a [`Recorder`](crate::Recorder) the drain's thread is
+//! served from the range alone, and its blocks are known again by one comparison.
 #![expect(unsafe_code, reason = "a global allocator")]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -12,21 +14,16 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Address space for small blocks; touched pages only cost memory.
+/// Address space for blocks; touched pages only cost memory.
 const RANGE_BYTES: usize = 64 << 20;
 /// Classes of 16, 32, … bytes.
 const SMALLEST_LOG2: u32 = 4;
-const CLASSES: usize = 13;
+const CLASSES: usize = 19;
 const LARGEST: usize = 1 << (SMALLEST_LOG2 as usize + CLASSES - 1);
 
-#[global_allocator]
-static HEAP: PrivateHeap = PrivateHeap {
-    range: AtomicPtr::new(null_mut()),
-    used: AtomicUsize::new(0),
-    free: [const { FreeList::new() }; CLASSES],
-};
-
-struct PrivateHeap {
+/// The range and what is free in it.
+#[derive(Debug)]
+pub struct PrivateHeap {
     range: AtomicPtr<u8>,
     used: AtomicUsize,
     free: [FreeList; CLASSES],
@@ -34,6 +31,7 @@ struct PrivateHeap {
 
 /// Blocks of one class, linked through their first word. The upper 16 bits of the
 /// head count changes, so that a head that went and came back is not mistaken.
+#[derive(Debug)]
 struct FreeList {
     head: AtomicU64,
 }
@@ -90,7 +88,45 @@ impl FreeList {
     }
 }
 
+impl Default for PrivateHeap {
+    fn default() -> Self {
+        PrivateHeap::new()
+    }
+}
+
 impl PrivateHeap {
+    /// An empty heap; its range is reserved when it is first needed.
+    pub const fn new() -> PrivateHeap {
+        PrivateHeap {
+            range: AtomicPtr::new(null_mut()),
+            used: AtomicUsize::new(0),
+            free: [const { FreeList::new() }; CLASSES],
+        }
+    }
+
+    /// A block of the range for this layout; null where there is no room.
+    pub(crate) fn take(&self, layout: Layout) -> *mut u8 {
+        class_of(layout).map_or(null_mut(), |class| self.small(class))
+    }
+
+    /// Whether the range holds this block.
+    #[inline(always)]
+    pub(crate) fn owns(&self, block: *mut u8) -> bool {
+        let range = self.range.load(Relaxed);
+        !range.is_null() && block.addr().wrapping_sub(range.addr()) < RANGE_BYTES
+    }
+
+    /// Puts a block of the range back.
+    ///
+    /// # Safety
+    /// `take` gave it out for this layout, and nobody uses it any more.
+    pub(crate) unsafe fn put_back(&self, block: *mut u8, layout: Layout) {
+        if let Some(list) = class_of(layout).and_then(|class| self.free.get(class)) {
+            // SAFETY: the caller's promise.
+            unsafe { list.push(block) };
+        }
+    }
+
     /// The range, reserved at the first call; null where the kernel refuses.
     fn range(&self) -> *mut u8 {
         let range = self.range.load(Acquire);
@@ -112,11 +148,6 @@ impl PrivateHeap {
                 first
             }
         }
-    }
-
-    fn owns(&self, block: *mut u8) -> bool {
-        let range = self.range.load(Relaxed);
-        !range.is_null() && block.addr().wrapping_sub(range.addr()) < RANGE_BYTES
     }
 
     fn small(&self, class: usize) -> *mut u8 {
@@ -184,16 +215,11 @@ fn map_layout(layout: Layout) -> *mut u8 {
 // the larger of both), and stay until `dealloc`; nothing here unwinds.
 unsafe impl GlobalAlloc for PrivateHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match class_of(layout) {
-            Some(class) => {
-                let block = self.small(class);
-                if block.is_null() {
-                    map_layout(layout)
-                } else {
-                    block
-                }
-            }
-            None => map_layout(layout),
+        let block = self.take(layout);
+        if block.is_null() {
+            map_layout(layout)
+        } else {
+            block
         }
     }
 
@@ -202,9 +228,7 @@ unsafe impl GlobalAlloc for PrivateHeap {
         // class, else as a mapping.
         unsafe {
             if self.owns(block) {
-                if let Some(list) = class_of(layout).and_then(|class| self.free.get(class)) {
-                    list.push(block);
-                }
+                self.put_back(block, layout);
             } else {
                 libc::munmap(block.cast(), layout.size().max(1));
             }
@@ -227,21 +251,10 @@ unsafe impl GlobalAlloc for PrivateHeap {
         let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         // SAFETY: as in `alloc` and `dealloc`; the copy fits both blocks.
         unsafe {
-            if !self.owns(block) {
-                if class_of(new).is_none() {
-                    let moved = libc::mremap(
-                        block.cast(),
-                        layout.size().max(1),
-                        size,
-                        libc::MREMAP_MAYMOVE,
-                    );
-                    return if moved == libc::MAP_FAILED {
-                        null_mut()
-                    } else {
-                        moved.cast()
-                    };
-                }
-            } else if class_of(layout) == class_of(new) {
+            if !self.owns(block) && class_of(new).is_none() {
+                return remap(block, layout.size(), size);
+            }
+            if self.owns(block) && class_of(layout) == class_of(new) {
                 return block;
             }
             let place = self.alloc(new);
@@ -251,5 +264,42 @@ unsafe impl GlobalAlloc for PrivateHeap {
             }
             place
         }
+    }
+}
+
+/// Changes the length of a mapping; null where the kernel refuses.
+///
+/// # Safety
+/// `block` is a mapping of `from` bytes that nobody uses meanwhile.
+unsafe fn remap(block: *mut u8, from: usize, to: usize) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let moved = unsafe { libc::mremap(block.cast(), from.max(1), to, libc::MREMAP_MAYMOVE) };
+    if moved == libc::MAP_FAILED {
+        null_mut()
+    } else {
+        moved.cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_come_back_and_are_known() {
+        static HEAP: PrivateHeap = PrivateHeap::new();
+        let layout = Layout::from_size_align(100, 64).unwrap();
+        let first = HEAP.take(layout);
+        assert!(HEAP.owns(first) && first.addr().is_multiple_of(64));
+        let second = HEAP.take(layout);
+        assert!(second.addr().abs_diff(first.addr()) >= 100);
+        // SAFETY: just taken for this layout, used by nobody.
+        unsafe { HEAP.put_back(first, layout) };
+        assert_eq!(HEAP.take(layout), first);
+        assert!(
+            HEAP.take(Layout::from_size_align(8 << 20, 8).unwrap())
+                .is_null()
+        );
+        assert!(!HEAP.owns((&raw const HEAP).cast_mut().cast()));
     }
 }
