@@ -798,7 +798,12 @@ fn decode_records(records: &[u8], base: ChunkBase, entry: &ChunkEntry, decoded: 
     decoded.unreadable = entry.header.count - taken;
 }
 
-/// Whether a process with this id exists on this machine, as far as /proc tells.
+/// Whether a process with this id runs on this machine, as far as /proc tells: one
+/// that has ended and waits for its parent (a zombie) does not.
 fn process_runs(pid: u32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, Some('Z' | 'X'))
 }
