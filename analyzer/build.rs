@@ -41,8 +41,16 @@ fn main() {
         root: &root,
         out: &out,
     };
-    embed("HEAPREEL_EMBEDDED_PRELOAD", ready("HEAPREEL_PRELOAD_LIB").or_else(|| build.preload()), &out);
-    embed("HEAPREEL_EMBEDDED_SKIRMISH", ready("HEAPREEL_SKIRMISH").or_else(|| build.skirmish()), &out);
+    embed(
+        "HEAPREEL_EMBEDDED_PRELOAD",
+        ready("HEAPREEL_PRELOAD_LIB").or_else(|| build.preload()),
+        &out,
+    );
+    embed(
+        "HEAPREEL_EMBEDDED_SKIRMISH",
+        ready("HEAPREEL_SKIRMISH").or_else(|| build.skirmish()),
+        &out,
+    );
 }
 
 fn variable(name: &str) -> OsString {
@@ -75,13 +83,21 @@ struct Nested<'a> {
 impl Nested<'_> {
     fn preload(&self) -> Option<PathBuf> {
         // Its own stack frames are never shown: no need to carry their lines.
-        self.run("rustc", &["--package", "heapreel-preload"], &["-C", "strip=debuginfo"])?;
+        self.run(
+            "rustc",
+            &["--package", "heapreel-preload"],
+            &["-C", "strip=debuginfo"],
+        )?;
         self.artifact("libheapreel_preload.so")
     }
 
     fn skirmish(&self) -> Option<PathBuf> {
         // Its lines are what the demo's report is about.
-        self.run("rustc", &["--package", "heapreel", "--example", "skirmish"], &["-C", "strip=none"])?;
+        self.run(
+            "rustc",
+            &["--package", "heapreel", "--example", "skirmish"],
+            &["-C", "strip=none"],
+        )?;
         self.artifact("examples/skirmish")
     }
 
@@ -100,20 +116,25 @@ impl Nested<'_> {
         }
         let mut cargo = Command::new(variable("CARGO"));
         cargo.current_dir(self.root);
-        cargo.args([command, "--release", "--locked", "--quiet"]).args(what);
+        cargo
+            .args([command, "--release", "--locked", "--quiet"])
+            .args(what);
         cargo.arg("--target-dir").arg(self.out.join("nested"));
         cargo.args(["--config", "profile.release.panic=\"unwind\""]);
         cargo.args(["--config", "profile.release.package.\"*\".debug=false"]);
         if variable("TARGET") != variable("HOST") {
             cargo.arg("--target").arg(variable("TARGET"));
         }
-        for (name, _) in env::vars_os().filter(|(name, _)| steers_a_build(&name.to_string_lossy())) {
+        for (name, _) in env::vars_os().filter(|(name, _)| steers_a_build(&name.to_string_lossy()))
+        {
             cargo.env_remove(name);
         }
         cargo.arg("--").args(flags);
         let status = cargo.status().expect("cargo starts cargo");
         if !status.success() {
-            println!("cargo:warning={cargo:?} failed: this heapreel comes without what it should have made");
+            println!(
+                "cargo:warning={cargo:?} failed: this heapreel comes without what it should have made"
+            );
             return None;
         }
         Some(())
@@ -134,6 +155,8 @@ fn steers_a_build(name: &str) -> bool {
     const KEPT: &[&str] = &["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR"];
     let steers = name.starts_with("CARGO") && !KEPT.iter().any(|kept| name.starts_with(kept));
     steers
-        || ["RUSTC", "RUSTDOC", "CLIPPY", "DEP_"].iter().any(|p| name.starts_with(p))
+        || ["RUSTC", "RUSTDOC", "CLIPPY", "DEP_"]
+            .iter()
+            .any(|p| name.starts_with(p))
         || matches!(name, "RUSTFLAGS" | "MAKEFLAGS")
 }

@@ -44,7 +44,9 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = Some(std::io::ErrorKind::BrokenPipe);
     error.chain().any(|cause| {
-        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let io = cause
+            .downcast_ref::<std::io::Error>()
+            .map(std::io::Error::kind);
         // serde_json hides the cause behind its own error.
         let json = cause
             .downcast_ref::<serde_json::Error>()

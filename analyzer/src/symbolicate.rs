@@ -104,7 +104,12 @@ fn file_of(module: &ModuleDef) -> ModuleFile<'_> {
 fn addresses_by_module(trace: &Trace) -> (Vec<Asked<'_>>, usize) {
     let mut distinct = BTreeSet::new();
     for stack in trace.definitions().stacks.values() {
-        distinct.extend(stack.frames.iter().map(|address| (stack.generation, *address)));
+        distinct.extend(
+            stack
+                .frames
+                .iter()
+                .map(|address| (stack.generation, *address)),
+        );
     }
     let modules = ModuleMap::new(trace);
     let mut by_module: HashMap<u32, Asked<'_>> = HashMap::new();
@@ -165,7 +170,11 @@ struct TableBuilder {
 
 impl TableBuilder {
     fn add(&mut self, asked: &Asked<'_>, resolved: ResolvedModule) -> ModuleNames {
-        let named = resolved.frames.iter().filter(|frames| !frames.is_empty()).count();
+        let named = resolved
+            .frames
+            .iter()
+            .filter(|frames| !frames.is_empty())
+            .count();
         let names = ModuleNames {
             id: asked.module.id,
             path: asked.module.path.clone(),
@@ -186,11 +195,16 @@ impl TableBuilder {
             self.table.addresses.push((key.0, key.1, frames));
         }
         if names.skipped > 0 {
-            let remark = format!("{} addresses were left out: the time limit was reached", names.skipped);
+            let remark = format!(
+                "{} addresses were left out: the time limit was reached",
+                names.skipped
+            );
             self.table.remarks.push((names.id, remark));
         }
         if names.outcome.is_incomplete() {
-            self.table.remarks.push((names.id, names.outcome.to_string()));
+            self.table
+                .remarks
+                .push((names.id, names.outcome.to_string()));
         }
         names
     }
@@ -258,11 +272,16 @@ mod tests {
             .bytes();
         let trace = Trace::from_bytes(bytes).unwrap();
         let mut progress = Vec::new();
-        let done = symbolicate(&trace, &Options::default(), |done, total| progress.push((done, total)));
+        let done = symbolicate(&trace, &Options::default(), |done, total| {
+            progress.push((done, total))
+        });
         assert_eq!(progress, [(2, 2)]);
         assert_eq!((done.addresses(), done.named(), done.homeless), (3, 0, 1));
         assert_eq!(done.table.addresses.len(), 2);
-        assert_eq!(done.table.remarks, [(1, "the file is not there any more".to_owned())]);
+        assert_eq!(
+            done.table.remarks,
+            [(1, "the file is not there any more".to_owned())]
+        );
     }
 
     #[test]

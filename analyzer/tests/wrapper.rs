@@ -20,7 +20,10 @@ const WAITS: &str = "echo ready; read line; exit 5";
 
 /// Starts `command` with pipes, and returns when it has said "ready".
 fn started(command: &mut Command) -> (Child, BufReader<std::process::ChildStdout>) {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("heapreel starts");
     let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut line = String::new();
@@ -64,13 +67,17 @@ fn a_signal_sent_to_the_wrapper_reaches_the_program() {
     let scratch = Scratch::new();
     let trace = scratch.join("t.hreel");
     let mut command = record_command(&trace, &["--no-symbols"], Path::new("/bin/sh"));
-    let (child, mut out) = started(command.args(["-c", "trap 'exit 6' TERM; echo ready; read line; exit 5"]));
+    let (child, mut out) =
+        started(command.args(["-c", "trap 'exit 6' TERM; echo ready; read line; exit 5"]));
     send_signal("TERM", &child.id().to_string());
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
     let ended = Ran::of(&child.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(6), "{}", ended.stderr);
-    assert_eq!(Trace::open(&trace).unwrap().health().ended, Some(Ended::Exit(6)));
+    assert_eq!(
+        Trace::open(&trace).unwrap().health().ended,
+        Some(Ended::Exit(6))
+    );
 }
 
 #[test]
@@ -92,13 +99,21 @@ fn a_killed_wrapper_leaves_program_and_trace() {
     wait_until_gone(running.header().process.pid);
     let whole = scratch.join("whole.hreel");
     let mut recover = heapreel();
-    recover.arg("recover").arg(&path).arg("-o").arg(&whole).arg("--remove-spill");
+    recover
+        .arg("recover")
+        .arg(&path)
+        .arg("-o")
+        .arg(&whole)
+        .arg("--remove-spill");
     let ran = run(&mut recover);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(!spill.exists() && !spill.parent().unwrap().exists());
     let trace = Trace::open(&whole).unwrap();
     assert_eq!(trace.health().ended, Some(Ended::Exit(5)));
-    assert_eq!((trace.health().missing_records, trace.health().lost_events), (0, 0));
+    assert_eq!(
+        (trace.health().missing_records, trace.health().lost_events),
+        (0, 0)
+    );
     assert!(!trace.chunks().is_empty());
 }
 
@@ -129,7 +144,9 @@ fn what_cannot_run_is_told_in_one_line_with_the_shells_code() {
         (scratch.path().to_str().unwrap(), 126, "is a folder"),
     ];
     for (program, code, text) in cases {
-        let ran = run(heapreel().args(["record", program]).current_dir(scratch.path()));
+        let ran = run(heapreel()
+            .args(["record", program])
+            .current_dir(scratch.path()));
         assert_eq!(ran.code, Some(*code), "{program}: {}", ran.stderr);
         assert!(ran.stderr.contains(text), "{program}: {}", ran.stderr);
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
@@ -139,15 +156,28 @@ fn what_cannot_run_is_told_in_one_line_with_the_shells_code() {
 
 #[test]
 fn a_static_program_is_refused_and_can_be_run_anyway() {
-    let Some(program) = compile::c_with("hello.c", &["-static"]) else { return };
+    let Some(program) = compile::c_with("hello.c", &["-static"]) else {
+        return;
+    };
     let recording = record(&program, &[] as &[&str]);
     assert_eq!(recording.ran.code, Some(2));
-    assert!(recording.ran.stderr.contains("statically linked"), "{}", recording.ran.stderr);
+    assert!(
+        recording.ran.stderr.contains("statically linked"),
+        "{}",
+        recording.ran.stderr
+    );
     assert_eq!(recording.ran.stdout, "");
     let plain = run(&mut Command::new(&program));
     let recording = record_with(&["--anyway"], &program, &[] as &[&str]);
-    assert_eq!((recording.ran.code, &recording.ran.stdout), (plain.code, &plain.stdout));
-    assert!(recording.ran.stderr.contains("nothing was recorded"), "{}", recording.ran.stderr);
+    assert_eq!(
+        (recording.ran.code, &recording.ran.stdout),
+        (plain.code, &plain.stdout)
+    );
+    assert!(
+        recording.ran.stderr.contains("nothing was recorded"),
+        "{}",
+        recording.ran.stderr
+    );
 }
 
 #[test]
@@ -158,7 +188,11 @@ fn a_folder_that_takes_no_trace_does_not_stop_the_program() {
     assert_eq!(ran.code, Some(4));
     assert!(ran.stdout.starts_with("game: 30 frames"), "{}", ran.stdout);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
-    assert!(ran.stderr.contains("runs on and is not recorded"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("runs on and is not recorded"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
@@ -180,13 +214,24 @@ fn an_existing_trace_is_refused_before_anything_runs() {
 fn only_programs_that_were_asked_for_are_recorded() {
     let Some(game) = game() else { return };
     let script = format!("{} 0 200; ls / > /dev/null", game.display());
-    let recording = record_with(&["--no-symbols", "--only", "ga*"], Path::new("/bin/sh"), &["-c", &script]);
-    assert_eq!(recording.scratch.traces(), std::slice::from_ref(&recording.trace));
+    let recording = record_with(
+        &["--no-symbols", "--only", "ga*"],
+        Path::new("/bin/sh"),
+        &["-c", &script],
+    );
+    assert_eq!(
+        recording.scratch.traces(),
+        std::slice::from_ref(&recording.trace)
+    );
     let trace = Trace::open(&recording.trace).unwrap();
     assert!(trace.header().process.executable.contains("game"));
     let recording = record_with(&["--only", "nothing"], &game, &["3"]);
     assert_eq!(recording.ran.code, Some(3));
-    assert!(recording.ran.stderr.contains("--only nothing"), "{}", recording.ran.stderr);
+    assert!(
+        recording.ran.stderr.contains("--only nothing"),
+        "{}",
+        recording.ran.stderr
+    );
 }
 
 #[test]
@@ -206,7 +251,9 @@ fn doctor_says_what_will_be_seen() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let answer: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(answer["recordable"], true);
-    let Some(program) = compile::c_with("hello.c", &["-static"]) else { return };
+    let Some(program) = compile::c_with("hello.c", &["-static"]) else {
+        return;
+    };
     let ran = run(heapreel().arg("doctor").arg(&program));
     assert_eq!(ran.code, Some(1));
     assert!(ran.stdout.contains("statically"), "{}", ran.stdout);

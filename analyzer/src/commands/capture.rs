@@ -105,8 +105,16 @@ impl Captured {
         if others.len() > OTHERS_SHOWN {
             let rest = (others.len() - OTHERS_SHOWN) as u64;
             let folder = main.trace.parent().unwrap_or(Path::new(""));
-            let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            eprintln!("heapreel: {} in {}", count(rest, "smaller trace"), place.display());
+            let place = if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
+            };
+            eprintln!(
+                "heapreel: {} in {}",
+                count(rest, "smaller trace"),
+                place.display()
+            );
         }
         for finished in self.kept.iter().take(1 + OTHERS_SHOWN).rev() {
             eprintln!("heapreel: {}", summary(finished));
@@ -123,7 +131,11 @@ fn summary(finished: &Finished) -> String {
         return format!("{name}: cannot be read back");
     };
     let bytes = std::fs::metadata(&finished.trace).map_or(counts.bytes, |facts| facts.len());
-    let only = if counts.events < finished::WORTH_KEEPING { "only " } else { "" };
+    let only = if counts.events < finished::WORTH_KEEPING {
+        "only "
+    } else {
+        ""
+    };
     let mut line = format!(
         "{name}: {only}{}, {}, {}, {}, {}",
         count(counts.events, "event"),
@@ -140,7 +152,10 @@ fn summary(finished: &Finished) -> String {
         line.push_str(&format!("; {}", finished.ended));
     }
     if let Some(failure) = &finished.failure {
-        line.push_str(&format!("; {failure}: {}", count(finished.dropped, "record")));
+        line.push_str(&format!(
+            "; {failure}: {}",
+            count(finished.dropped, "record")
+        ));
         line.push_str(" did not get into it");
     }
     line
@@ -186,7 +201,8 @@ fn embed_symbols(kept: &[Finished], flags: &SymbolFlags) {
 /// The trace cannot be read, or not be appended to.
 pub fn add_symbols(path: &Path, options: &Options) -> anyhow::Result<Symbolicated> {
     let named = |error: anyhow::Error| error.context(path.display().to_string());
-    let trace = Trace::open(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+    let trace =
+        Trace::open(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     let bar = progress_bar(&path.to_string_lossy());
     let done = symbolicate(&trace, options, |at, total| {
         bar.set_length(total as u64);
@@ -210,7 +226,8 @@ fn append(path: &Path, done: &Symbolicated) -> anyhow::Result<()> {
 /// On a terminal, and only there.
 fn progress_bar(what: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("looking up names for {msg} {bar:30} {pos}/{len} {elapsed}");
+    let style =
+        ProgressStyle::with_template("looking up names for {msg} {bar:30} {pos}/{len} {elapsed}");
     bar.set_style(style.unwrap_or(ProgressStyle::default_bar()));
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(100));
@@ -271,7 +288,13 @@ mod tests {
         killed.failure = Some("run.hreel: cannot be written: disk full".to_owned());
         killed.dropped = 2;
         let line = summary(&killed);
-        for part in ["only 12 events", "1 thread,", "1 event LOST", "(SIGKILL)", "2 records did not"] {
+        for part in [
+            "only 12 events",
+            "1 thread,",
+            "1 event LOST",
+            "(SIGKILL)",
+            "2 records did not",
+        ] {
             assert!(line.contains(part), "{part} in {line}");
         }
     }
@@ -279,6 +302,9 @@ mod tests {
     #[test]
     fn names_are_quoted_for_shells() {
         assert_eq!(quoted(Path::new("a/b-1.hreel")), "a/b-1.hreel");
-        assert_eq!(quoted(Path::new("my game's.hreel")), "'my game'\\''s.hreel'");
+        assert_eq!(
+            quoted(Path::new("my game's.hreel")),
+            "'my game'\\''s.hreel'"
+        );
     }
 }

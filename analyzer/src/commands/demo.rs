@@ -46,9 +46,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let session = session(None)?;
     let mut command = Command::new(game);
-    command.arg(&args.scene).args(&args.arguments).stdout(Stdio::null());
+    command
+        .arg(&args.scene)
+        .args(&args.arguments)
+        .stdout(Stdio::null());
     environment::set(&mut command, session.folder(), None, &Switches::default());
-    eprintln!("heapreel: playing {GAME}'s scene {:?} under the recorder …", args.scene);
+    eprintln!(
+        "heapreel: playing {GAME}'s scene {:?} under the recorder …",
+        args.scene
+    );
     let symbols = SymbolFlags {
         no_symbols: false,
         symbol_time: Duration::from_secs(60),
@@ -75,11 +81,23 @@ fn report_and_advise(trace: &Path) -> anyhow::Result<ExitCode> {
     let trace = quoted(trace);
     println!("\nNext, try:");
     for (command, what) in [
-        (format!("heapreel frames {trace}"), "each game frame and what it allocated"),
-        (format!("heapreel spikes {trace}"), "the frames over budget, and the calls to blame"),
-        (format!("heapreel leaks {trace}"), "what was never given back"),
+        (
+            format!("heapreel frames {trace}"),
+            "each game frame and what it allocated",
+        ),
+        (
+            format!("heapreel spikes {trace}"),
+            "the frames over budget, and the calls to blame",
+        ),
+        (
+            format!("heapreel leaks {trace}"),
+            "what was never given back",
+        ),
         (format!("heapreel view {trace}"), "the same in a window"),
-        ("heapreel record -o run.hreel -- ./mygame".to_owned(), "your own game"),
+        (
+            "heapreel record -o run.hreel -- ./mygame".to_owned(),
+            "your own game",
+        ),
     ] {
         println!("  {command:<42} {what}");
     }

@@ -62,7 +62,10 @@ struct Answer<'a> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = locate(&args.command[0])?;
     let program = Program::inspect(&path).map_err(|error| {
-        anyhow::anyhow!("{}: cannot be read: {error}; doctor has to read the program", path.display())
+        anyhow::anyhow!(
+            "{}: cannot be read: {error}; doctor has to read the program",
+            path.display()
+        )
     })?;
     refuse_what_cannot_run(&program)?;
     let interpreter = program.interpreter();
@@ -103,7 +106,10 @@ fn print(out: &mut impl Write, answer: &Answer<'_>) -> std::io::Result<()> {
         writeln!(out)?;
     }
     let next = if answer.recordable {
-        format!("record it: heapreel record -o run.hreel -- {}", answer.program)
+        format!(
+            "record it: heapreel record -o run.hreel -- {}",
+            answer.program
+        )
     } else {
         "it cannot be recorded as it is".to_owned()
     };
@@ -204,8 +210,14 @@ fn linkage(elf: &Elf) -> Finding {
         return blocked(about, found, "build it for this machine");
     }
     match (elf.is_dynamic, elf.has_recorder) {
-        (true, false) => good(about, "dynamically: a recorder can be loaded beside it".to_owned()),
-        (_, true) => good(about, "with the heapreel crate inside, which records by itself".to_owned()),
+        (true, false) => good(
+            about,
+            "dynamically: a recorder can be loaded beside it".to_owned(),
+        ),
+        (_, true) => good(
+            about,
+            "with the heapreel crate inside, which records by itself".to_owned(),
+        ),
         (false, false) => blocked(
             about,
             "statically: nothing can be loaded beside it".to_owned(),
@@ -233,7 +245,8 @@ fn own_allocator(own: &OwnAllocator) -> Finding {
     if own.c_functions.is_empty() && own.operator_new && own.name == "its own" {
         return partly(
             about,
-            "it replaces operator new: only what lies beneath is seen, if that calls malloc".to_owned(),
+            "it replaces operator new: only what lies beneath is seen, if that calls malloc"
+                .to_owned(),
             "announce its pools through heapreel.h to see each object",
         );
     }
@@ -244,7 +257,10 @@ fn own_allocator(own: &OwnAllocator) -> Finding {
     };
     partly(
         about,
-        format!("{} is linked into it{functions}: those calls are not seen", own.name),
+        format!(
+            "{} is linked into it{functions}: those calls are not seen",
+            own.name
+        ),
         "link it as a library, or wrap it with heapreel::Recorder::new in a Rust game",
     )
 }
@@ -252,17 +268,22 @@ fn own_allocator(own: &OwnAllocator) -> Finding {
 fn names(elf: &Elf) -> Finding {
     let about = "names";
     match (elf.is_stripped, elf.has_lines) {
-        (_, true) => good(about, "functions, inlined calls and source lines".to_owned()),
+        (_, true) => good(
+            about,
+            "functions, inlined calls and source lines".to_owned(),
+        ),
         (false, false) => partly(
             about,
             "functions without source lines".to_owned(),
             "compile with -g, or debug = \"line-tables-only\" in Cargo.toml",
         ),
         (true, false) => {
-            let build_id = elf.build_id.as_deref().map_or(
-                "it has no build-id either".to_owned(),
-                |id| format!("debug files are found by build-id {id}"),
-            );
+            let build_id = elf
+                .build_id
+                .as_deref()
+                .map_or("it has no build-id either".to_owned(), |id| {
+                    format!("debug files are found by build-id {id}")
+                });
             partly(
                 about,
                 format!("stripped; {build_id}"),
@@ -280,7 +301,10 @@ fn stacks(elf: &Elf) -> Finding {
         None => "not judged",
     };
     if elf.has_unwind_tables {
-        return good(about, format!("by unwind tables (frame pointers: {pointers})"));
+        return good(
+            about,
+            format!("by unwind tables (frame pointers: {pointers})"),
+        );
     }
     partly(
         about,
@@ -301,7 +325,9 @@ fn frames(elf: &Elf) -> Finding {
     let libraries = elf.frame_calls.picture_libraries.join(", ");
     partly(
         about,
-        format!("nothing marks them; pictures shown through {libraries} will be recognised in a later version"),
+        format!(
+            "nothing marks them; pictures shown through {libraries} will be recognised in a later version"
+        ),
         how,
     )
 }

@@ -15,14 +15,16 @@ use std::process::{Command, ExitCode};
 
 /// Flags of `heapreel record`.
 #[derive(clap::Args)]
-#[command(after_help = "Each process of the program writes its own trace, NAME.PID.PROGRAM.hreel; those with \
+#[command(
+    after_help = "Each process of the program writes its own trace, NAME.PID.PROGRAM.hreel; those with \
 fewer than 1,000 events leave nothing behind. The last line names the one with frame marks or, failing that, \
 the most events: it has the name given by -o. The program's exit code is passed on (128 + signal where a signal \
 ended it). Should heapreel itself be killed, the program runs on, and `heapreel recover` makes the trace whole.
 
 Examples:
   heapreel record -o run.hreel -- ./mygame --level 3
-  heapreel record -o 'run-%e-%p.hreel' --only 'mygame*' -- ./start.sh")]
+  heapreel record -o 'run-%e-%p.hreel' --only 'mygame*' -- ./start.sh"
+)]
 pub struct Args {
     /// The trace: a file, or a pattern with %p process id, %e program, %t start in seconds since 1970
     #[arg(short, long, value_name = "FILE")]
@@ -47,7 +49,12 @@ pub struct Args {
     #[arg(long)]
     anyway: bool,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = false, required = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = false,
+        required = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<OsString>,
 }
 
@@ -63,7 +70,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let library = preload::library(args.preload_lib.as_deref(), naming.folder())?;
     let session = session(args.spill_dir.as_deref())?;
     let mut command = command(&path, program.as_ref(), &args.command);
-    environment::set(&mut command, session.folder(), Some(&library), &args.switches);
+    environment::set(
+        &mut command,
+        session.folder(),
+        Some(&library),
+        &args.switches,
+    );
     let capture = Capture {
         session: &session,
         naming: &naming,
@@ -72,7 +84,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         force: args.force,
         symbols: &args.symbols,
     };
-    let captured = capture.run(&mut command).map_err(|error| cannot_start(&path, &error))?;
+    let captured = capture
+        .run(&mut command)
+        .map_err(|error| cannot_start(&path, &error))?;
     let why = || why_nothing(program.as_ref(), &args.only);
     captured.tell(why);
     Ok(captured.exit_code())
@@ -86,7 +100,10 @@ fn inspect(path: &Path) -> Option<Program> {
 pub fn session(place: Option<&Path>) -> anyhow::Result<Session> {
     Session::create(place).with_context(|| {
         let place = place.unwrap_or(Path::new("/dev/shm"));
-        format!("{}: no folder can be made there; name another one by --spill-dir", place.display())
+        format!(
+            "{}: no folder can be made there; name another one by --spill-dir",
+            place.display()
+        )
     })
 }
 
@@ -112,7 +129,10 @@ fn cannot_start(path: &Path, error: &std::io::Error) -> anyhow::Error {
         _ => exit_code::CANNOT_EXECUTE,
     };
     // The kernel says "not found" of a script whose interpreter is missing, too.
-    Failure::new(code, format!("{}: cannot be started: {error}", path.display()))
+    Failure::new(
+        code,
+        format!("{}: cannot be started: {error}", path.display()),
+    )
 }
 
 /// Refuses a program in which nothing would be seen.
@@ -164,13 +184,23 @@ fn obstacle(program: &Program) -> Option<Obstacle> {
         return None;
     };
     match &**elf {
-        Elf { is_32_bit: true, .. } => obstacle(
+        Elf {
+            is_32_bit: true, ..
+        } => obstacle(
             "is a 32-bit program, and the recorder is made for 64 bits",
             "build the game for x86-64",
         ),
-        Elf { is_damaged: true, .. } => None,
-        Elf { is_native: false, .. } => obstacle("is made for another processor", "build it for this machine"),
-        Elf { is_dynamic: false, has_recorder: false, .. } => obstacle(
+        Elf {
+            is_damaged: true, ..
+        } => None,
+        Elf {
+            is_native: false, ..
+        } => obstacle("is made for another processor", "build it for this machine"),
+        Elf {
+            is_dynamic: false,
+            has_recorder: false,
+            ..
+        } => obstacle(
             "is statically linked, and nothing can be loaded beside it",
             "link it dynamically, or use the heapreel crate in it",
         ),
@@ -192,7 +222,10 @@ fn why_nothing(program: Option<&Program>, only: &[String]) -> String {
         return "the program is static, and it started none that is not".to_owned();
     }
     match elf.and_then(|elf| elf.own_allocator.as_ref()) {
-        Some(own) => format!("an allocator ({}) is linked into the program: its calls cannot be seen", own.name),
+        Some(own) => format!(
+            "an allocator ({}) is linked into the program: its calls cannot be seen",
+            own.name
+        ),
         None => format!("no process of it loaded the recorder; see `heapreel doctor {command}`"),
     }
 }
@@ -230,12 +263,25 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_refused_with_advice() {
-        let found = refusal(Elf { is_dynamic: false, ..usual() });
-        assert!(found.contains("statically linked") && found.contains("link it dynamically"), "{found}");
-        let found = refusal(Elf { is_32_bit: true, ..usual() });
+        let found = refusal(Elf {
+            is_dynamic: false,
+            ..usual()
+        });
+        assert!(
+            found.contains("statically linked") && found.contains("link it dynamically"),
+            "{found}"
+        );
+        let found = refusal(Elf {
+            is_32_bit: true,
+            ..usual()
+        });
         assert!(found.contains("32-bit"), "{found}");
         assert!(check_recordable(&program(usual()), false).is_ok());
-        let with_crate = Elf { is_dynamic: false, has_recorder: true, ..usual() };
+        let with_crate = Elf {
+            is_dynamic: false,
+            has_recorder: true,
+            ..usual()
+        };
         assert!(check_recordable(&program(with_crate), false).is_ok());
     }
 
@@ -248,9 +294,18 @@ mod tests {
         };
         let given = ["start".into(), "-v".into()];
         let started = command(&script.path, Some(&script), &given);
-        assert_eq!(words(&started), (OsStr::new("/bin/sh"), vec![OsStr::new("/x/start"), OsStr::new("-v")]));
+        assert_eq!(
+            words(&started),
+            (
+                OsStr::new("/bin/sh"),
+                vec![OsStr::new("/x/start"), OsStr::new("-v")]
+            )
+        );
         let game = program(usual());
         let started = command(&game.path, Some(&game), &given);
-        assert_eq!(words(&started), (OsStr::new("/games/x"), vec![OsStr::new("-v")]));
+        assert_eq!(
+            words(&started),
+            (OsStr::new("/games/x"), vec![OsStr::new("-v")])
+        );
     }
 }

@@ -11,12 +11,14 @@ use std::process::ExitCode;
 
 /// Flags of `heapreel recover`.
 #[derive(clap::Args)]
-#[command(after_help = "A trace needs this when the computer, the game or heapreel itself was killed and you want \
+#[command(
+    after_help = "A trace needs this when the computer, the game or heapreel itself was killed and you want \
 one file with everything: reading such a trace works without. Damaged parts are left out, and said to be.
 
 Examples:
   heapreel recover run.hreel
-  heapreel recover run.hreel -o whole.hreel --remove-spill")]
+  heapreel recover run.hreel -o whole.hreel --remove-spill"
+)]
 pub struct Args {
     /// The broken trace
     trace: PathBuf,
@@ -38,7 +40,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if trace.health().running {
         bail!("{name}: its program is still running; recover it when that has ended");
     }
-    let output = args.output.clone().unwrap_or_else(|| recovered_name(&args.trace));
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| recovered_name(&args.trace));
     refuse_to_overwrite(&args, &output)?;
     let recovered = write(&trace, &output)?;
     tell(&trace, &recovered, &output);
@@ -62,12 +67,19 @@ fn recovered_name(trace: &Path) -> PathBuf {
 }
 
 fn refuse_to_overwrite(args: &Args, output: &Path) -> anyhow::Result<()> {
-    let is_itself = fs::canonicalize(output).ok() == fs::canonicalize(&args.trace).ok() && output.exists();
+    let is_itself =
+        fs::canonicalize(output).ok() == fs::canonicalize(&args.trace).ok() && output.exists();
     if is_itself {
-        bail!("{}: is the trace itself; name another file by -o", output.display());
+        bail!(
+            "{}: is the trace itself; name another file by -o",
+            output.display()
+        );
     }
     if output.exists() && !args.force {
-        bail!("{}: exists already; choose another name by -o or add --force", output.display());
+        bail!(
+            "{}: exists already; choose another name by -o or add --force",
+            output.display()
+        );
     }
     Ok(())
 }
@@ -107,7 +119,10 @@ fn tell(trace: &Trace, recovered: &Recovered, output: &Path) {
         }
     );
     if recovered.damaged_chunks > 0 {
-        println!("  {} left out: damaged inside", count(recovered.damaged_chunks, "chunk"));
+        println!(
+            "  {} left out: damaged inside",
+            count(recovered.damaged_chunks, "chunk")
+        );
     }
     for remark in trace.health().remarks() {
         println!("  {remark}");
@@ -170,7 +185,12 @@ mod tests {
         fs::write(&trace, testing::small_trace()).unwrap();
         let there = folder.path().join("run.recovered.hreel");
         fs::write(&there, "precious").unwrap();
-        assert!(run(args(&trace)).unwrap_err().to_string().contains("--force"));
+        assert!(
+            run(args(&trace))
+                .unwrap_err()
+                .to_string()
+                .contains("--force")
+        );
         assert_eq!(fs::read(&there).unwrap(), b"precious");
         let onto_itself = Args {
             output: Some(trace.clone()),
@@ -178,7 +198,11 @@ mod tests {
             ..args(&trace)
         };
         assert!(run(onto_itself).is_err());
-        run(Args { force: true, ..args(&trace) }).unwrap();
+        run(Args {
+            force: true,
+            ..args(&trace)
+        })
+        .unwrap();
         assert!(Trace::open(&there).is_ok());
     }
 

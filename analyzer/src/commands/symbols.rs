@@ -12,12 +12,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Flags of `heapreel symbols`.
 #[derive(clap::Args)]
-#[command(after_help = "Names are appended to the trace; its events stay as they are. A file that is another \
+#[command(
+    after_help = "Names are appended to the trace; its events stay as they are. A file that is another \
 build than the one recorded is never used.
 
 Examples:
   heapreel symbols run.hreel
-  heapreel symbols run.hreel --path build/unstripped --path /usr/lib/debug")]
+  heapreel symbols run.hreel --path build/unstripped --path /usr/lib/debug"
+)]
 pub struct Args {
     /// The trace
     trace: PathBuf,
@@ -53,7 +55,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// When recording ended: files changed since then are not to be trusted.
 fn recorded_until(path: &Path) -> anyhow::Result<Option<SystemTime>> {
-    let trace = Trace::open(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+    let trace =
+        Trace::open(path).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     let clock = trace.header().clock;
     let last = trace
         .chunks()

@@ -60,7 +60,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => f64::NAN,
     };
     let seconds = digits.parse().unwrap_or(f64::NAN) * factor;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "write a number and its unit, as 60s or 2m".to_owned())
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "write a number and its unit, as 60s or 2m".to_owned())
 }
 
 #[cfg(test)]

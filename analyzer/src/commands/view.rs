@@ -17,7 +17,12 @@ const VIEWER: &str = "heapreel-viewer";
   heapreel view run.hreel --screenshot run.png")]
 pub struct Args {
     /// The trace, and whatever else heapreel-viewer understands
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "TRACE")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "TRACE"
+    )]
     arguments: Vec<OsString>,
 }
 
@@ -26,7 +31,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Some(viewer) = viewer() else {
         return Err(Failure::new(
             exit_code::MISUSE,
-            format!("{VIEWER} is neither beside this program nor in PATH; cargo install --path viewer installs it"),
+            format!(
+                "{VIEWER} is neither beside this program nor in PATH; cargo install --path viewer installs it"
+            ),
         ));
     };
     // Returns only where it could not be started.

@@ -21,7 +21,12 @@ const OPERATOR_NEW: &[&str] = &["_Znwm", "_Znam"];
 const KNOWN: &[(&str, &[&str], &str)] = &[
     (
         "jemalloc",
-        &["_rjem_malloc", "je_malloc", "je_arena_boot", "_rjem_mallocx"],
+        &[
+            "_rjem_malloc",
+            "je_malloc",
+            "je_arena_boot",
+            "_rjem_mallocx",
+        ],
         "<jemalloc>: ",
     ),
     (
@@ -90,7 +95,10 @@ mod tests {
     #[test]
     fn libraries_are_recognised() {
         assert_eq!(known_by_library("libjemalloc.so.2"), Some("jemalloc"));
-        assert_eq!(known_by_library("libtcmalloc_minimal.so.4"), Some("tcmalloc"));
+        assert_eq!(
+            known_by_library("libtcmalloc_minimal.so.4"),
+            Some("tcmalloc")
+        );
         assert_eq!(known_by_library("libm.so.6"), None);
     }
 

@@ -120,11 +120,7 @@ fn libraries(file: &ElfFile64<'_, Endianness>) -> Vec<String> {
         .collect()
 }
 
-fn frame_calls(
-    file: &ElfFile64<'_, Endianness>,
-    libraries: &[String],
-    bytes: &[u8],
-) -> FrameCalls {
+fn frame_calls(file: &ElfFile64<'_, Endianness>, libraries: &[String], bytes: &[u8]) -> FrameCalls {
     let interface = file
         .dynamic_symbols()
         .filter_map(|symbol| symbol.name().ok())

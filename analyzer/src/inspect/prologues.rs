@@ -39,9 +39,10 @@ pub fn count(file: &ElfFile64<'_, Endianness>) -> FramePointers {
         .filter_map(|s| Some((s.address(), s.data().ok()?)))
         .collect();
     for start in starts(table, header.address()).take(LOOK_AT) {
-        let Some(code) = text.iter().find_map(|(base, code)| {
-            code.get(usize::try_from(start.checked_sub(*base)?).ok()?..)
-        }) else {
+        let Some(code) = text
+            .iter()
+            .find_map(|(base, code)| code.get(usize::try_from(start.checked_sub(*base)?).ok()?..))
+        else {
             continue;
         };
         counted.functions += 1;

@@ -113,7 +113,11 @@ pub fn name_main(kept: &mut [Finished], naming: &Naming, force: bool) -> Option<
         }
         holder.trace = free;
     } else if !force && wanted.symlink_metadata().is_ok() {
-        return Some(stays(&main.trace, wanted, "somebody made that file meanwhile"));
+        return Some(stays(
+            &main.trace,
+            wanted,
+            "somebody made that file meanwhile",
+        ));
     }
     match fs::rename(&main.trace, wanted) {
         Ok(()) => {

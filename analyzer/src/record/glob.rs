@@ -2,7 +2,8 @@
 
 /// Whether the whole of `name` fits `pattern`.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
     // Where the last star stood, and how far it has swallowed.
     let mut star: Option<(usize, usize)> = None;

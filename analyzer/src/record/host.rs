@@ -108,12 +108,20 @@ impl<'s> Host<'s> {
             if self.running_root().is_none() && (wants_end || !self.is_anybody_left()) {
                 break;
             }
-            pause = if buffers > 0 { BUSY } else { (pause * 2).min(IDLE) };
+            pause = if buffers > 0 {
+                BUSY
+            } else {
+                (pause * 2).min(IDLE)
+            };
         }
         self.adopt_new();
         self.finish_rest();
         Outcome {
-            root: self.statuses.get(&self.root).copied().unwrap_or(Ended::Unknown),
+            root: self
+                .statuses
+                .get(&self.root)
+                .copied()
+                .unwrap_or(Ended::Unknown),
             finished: self.finished,
             refused: self.told_trace_failure,
         }
@@ -185,7 +193,10 @@ impl<'s> Host<'s> {
     /// Drains all; returns how many buffers were moved.
     fn pass(&mut self) -> u32 {
         let now = Instant::now();
-        self.live.iter_mut().map(|live| live.pass(now).buffers).sum()
+        self.live
+            .iter_mut()
+            .map(|live| live.pass(now).buffers)
+            .sum()
     }
 
     fn finish_ended(&mut self) {

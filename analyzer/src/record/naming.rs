@@ -44,11 +44,7 @@ impl Naming {
     /// # Errors
     ///
     /// [`NamingError`]; a file that exists is accepted with `force`.
-    pub fn new(
-        output: Option<&Path>,
-        force: bool,
-        start_unix: u64,
-    ) -> Result<Naming, NamingError> {
+    pub fn new(output: Option<&Path>, force: bool, start_unix: u64) -> Result<Naming, NamingError> {
         let Some(output) = output else {
             return Ok(Naming {
                 folder: PathBuf::new(),
@@ -185,7 +181,11 @@ fn plain(program: &str) -> String {
     let name = program.rsplit('/').next().unwrap_or_default();
     let mut plain = String::new();
     for c in name.chars() {
-        let c = if c.is_control() || c.is_whitespace() { '_' } else { c };
+        let c = if c.is_control() || c.is_whitespace() {
+            '_'
+        } else {
+            c
+        };
         if plain.len() + c.len_utf8() > NAME_BYTES {
             break;
         }
@@ -249,14 +249,20 @@ mod tests {
         let file = folder.path().join("old.hreel");
         std::fs::write(&file, "old").unwrap();
         let refused = |path: &Path, force| Naming::new(Some(path), force, 0).err();
-        assert!(matches!(refused(&file, false), Some(NamingError::Exists(_))));
+        assert!(matches!(
+            refused(&file, false),
+            Some(NamingError::Exists(_))
+        ));
         assert!(refused(&file, true).is_none());
         assert!(matches!(
             refused(folder.path(), true),
             Some(NamingError::IsFolder(_))
         ));
         let nowhere = folder.path().join("none/run.hreel");
-        assert!(matches!(refused(&nowhere, true), Some(NamingError::NoFolder(_))));
+        assert!(matches!(
+            refused(&nowhere, true),
+            Some(NamingError::NoFolder(_))
+        ));
     }
 
     #[test]

@@ -108,7 +108,11 @@ fn beside_this_program() -> Option<PathBuf> {
 
 /// Folders that may take the file, best first.
 fn places(beside: &Path) -> Vec<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
     let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
     let mut places = Vec::new();
     places.extend(cache.map(|cache| cache.join("heapreel")));

@@ -22,9 +22,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     };
     let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
     let lists = tasks.flatten().filter_map(of_task);
-    lists
-        .flat_map(|list| numbers(&list))
-        .collect()
+    lists.flat_map(|list| numbers(&list)).collect()
 }
 
 fn numbers(list: &str) -> Vec<u32> {
