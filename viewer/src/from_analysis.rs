@@ -199,7 +199,7 @@ fn process(analysis: &analyzer::Analysis) -> Vec<Fact> {
         true => "from outside, by preloading",
         false => "from inside, by the crate",
     };
-    vec![
+    let facts = [
         Fact::new(
             "Executable",
             file_name(&trace.executable),
@@ -228,7 +228,9 @@ fn process(analysis: &analyzer::Analysis) -> Vec<Fact> {
             units::bytes(trace.bytes as f64),
             "Length of the trace file.",
         ),
-    ]
+    ];
+    let known = facts.into_iter().filter(|fact| !fact.value.is_empty());
+    known.collect()
 }
 
 fn totals(analysis: &analyzer::Analysis) -> Vec<Fact> {

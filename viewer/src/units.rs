@@ -10,7 +10,10 @@ pub fn bytes(value: f64) -> String {
 
 /// A time given in seconds: `840 ns`, `16.7 ms`, `12.5 s`.
 pub fn seconds(value: f64) -> String {
-    units::nanos((value * 1e9).round() as u64)
+    match (value * 1e9).round() as u64 {
+        0 => "0 s".to_owned(),
+        nanos => units::nanos(nanos),
+    }
 }
 
 /// A whole number with thousands separated: `1,234,567`.
@@ -54,10 +57,10 @@ mod tests {
     fn figures_are_written_as_in_reports() {
         assert_eq!(bytes(1536.2), "1.50 KiB");
         assert_eq!(seconds(0.0167), "16.7 ms");
-        assert_eq!(seconds(0.0), "0 ns");
+        assert_eq!(seconds(0.0), "0 s");
         // A figure that is no number must not panic.
         assert_eq!(bytes(f64::NAN), "0 B");
-        assert_eq!(seconds(-1.0), "0 ns");
+        assert_eq!(seconds(-1.0), "0 s");
     }
 
     #[test]

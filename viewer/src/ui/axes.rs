@@ -38,7 +38,10 @@ pub(super) fn plot<'a>(
         .custom_y_axes(vec![
             axis(AxisHints::new_y())
                 .min_thickness(AXIS_WIDTH)
-                .formatter(move |mark, _| units::short(&figure(mark.value))),
+                .formatter(move |mark, _| match mark.value {
+                    0.0 => "0".to_owned(),
+                    value => units::short(&figure(value)),
+                }),
         ])
 }
 

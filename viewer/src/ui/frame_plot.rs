@@ -1,6 +1,7 @@
 //! The upper picture: a bar per frame.
 
 use super::bars::{Bar, Bars};
+use super::tag::Tag;
 use super::{axes, live_plot, pointer, tip};
 use crate::lod::{self, Column};
 use crate::metric::Metric;
@@ -8,8 +9,8 @@ use crate::state::{Command, State};
 use crate::theme::Palette;
 use crate::units;
 use crate::view_model::{FrameLoop, ViewModel};
-use eframe::egui::{Align2, Color32, RichText, Role, Ui, WidgetInfo};
-use egui_plot::{HLine, LineStyle, MarkerShape, Plot, PlotPoint, PlotUi, Points, Span, Text};
+use eframe::egui::{Align2, Color32, Role, Ui, WidgetInfo, pos2};
+use egui_plot::{HLine, LineStyle, MarkerShape, Plot, PlotTransform, PlotUi, Points, Span};
 
 /// Height in points of a spike's marker, and its distance from the bar.
 const MARKER: f32 = 4.5;
@@ -33,14 +34,17 @@ pub(super) fn show(
         behind(plot, state, model, palette);
         plot.add(Bars::new(bars(&columns, palette)));
         if state.metric == Metric::FrameTime {
-            budget(plot, game, state, palette);
+            budget(plot, game, palette);
         }
         spikes(plot, &columns, ceiling, state, palette);
         cut(plot, &columns, ceiling, palette);
-        live_plot::marks(plot, state, model, None, palette);
+        live_plot::marks(plot, state, model, palette);
         chosen_edges(plot, state, palette);
         columns
     });
+    if state.metric == Metric::FrameTime {
+        budget_tag(ui, game, &shown.transform, palette);
+    }
     let columns = shown.inner;
     let name = format!("{} of frames", state.metric.label());
     let response = shown.response;
@@ -127,7 +131,7 @@ fn bars(columns: &[Column], palette: &Palette) -> Vec<Bar> {
         .collect()
 }
 
-fn budget(plot: &mut PlotUi<'_>, game: &FrameLoop, state: &State, palette: &Palette) {
+fn budget(plot: &mut PlotUi<'_>, game: &FrameLoop, palette: &Palette) {
     plot.hline(
         HLine::new("budget", game.budget)
             .color(palette.budget)
@@ -135,14 +139,25 @@ fn budget(plot: &mut PlotUi<'_>, game: &FrameLoop, state: &State, palette: &Pale
             .width(1.2)
             .allow_hover(false),
     );
-    let text = RichText::new(format!("budget {} ", units::budget(game.budget))).small();
-    let place = PlotPoint::new(state.view.to, game.budget);
-    plot.text(
-        Text::new("", place, text)
-            .anchor(Align2::RIGHT_BOTTOM)
-            .color(palette.budget)
-            .allow_hover(false),
-    );
+}
+
+fn budget_tag(ui: &Ui, game: &FrameLoop, transform: &PlotTransform, palette: &Palette) {
+    let picture = *transform.frame();
+    let height = transform.position_from_point_y(game.budget) - 2.0;
+    if height < picture.top() {
+        return;
+    }
+    let text = format!("budget {}", units::budget(game.budget));
+    let place = pos2(picture.right() - 3.0, height);
+    Tag::new(
+        ui,
+        picture,
+        place,
+        Align2::RIGHT_BOTTOM,
+        &text,
+        palette.budget,
+    )
+    .draw(ui);
 }
 
 /// A marker over each spike, or over the highest of a crowd.

@@ -1,15 +1,17 @@
 //! The lower picture: bytes in use over time, with phases and marks.
 
+use super::tag::Tag;
 use super::{axes, frame_plot, pointer};
 use crate::lod;
 use crate::state::{Command, State};
 use crate::theme::Palette;
 use crate::ticks::Round;
 use crate::units;
-use crate::view_model::{LivePoint, ViewModel};
-use eframe::egui::{Align2, RichText, Role, Ui, WidgetInfo};
+use crate::view_model::{LivePoint, Mark, ViewModel};
+use eframe::egui::{Align2, RichText, Role, Ui, WidgetInfo, pos2};
 use egui_plot::{
-    HLine, Line, LineStyle, MarkerShape, Plot, PlotPoint, PlotUi, Points, Span, Text, VLine,
+    HLine, Line, LineStyle, MarkerShape, Plot, PlotPoint, PlotTransform, PlotUi, Points, Span,
+    VLine,
 };
 
 pub(super) fn show(
@@ -41,9 +43,13 @@ pub(super) fn show(
         if let Some(peak) = model.live.high_water {
             high_water(plot, peak, state, palette);
         }
-        marks(plot, state, model, Some(ceiling), palette);
+        marks(plot, state, model, palette);
         frame_plot::chosen_edges(plot, state, palette);
     });
+    if let Some(peak) = model.live.high_water {
+        high_water_tag(ui, peak, state, &shown.transform, palette);
+    }
+    flags(ui, state, model, &shown.transform, palette);
     let response = shown.response;
     response.widget_info(|| WidgetInfo::labeled(Role::Image, true, "Live bytes over time"));
     pointer::commands(ui, &response, state, commands);
@@ -74,7 +80,7 @@ fn phases(plot: &mut PlotUi<'_>, state: &State, model: &ViewModel, palette: &Pal
         if room < 0.0 {
             continue;
         }
-        let needed = per_point * LETTER * 1.4 * phase.name.chars().count() as f64;
+        let needed = per_point * LETTER * phase.name.chars().count() as f64;
         let name = if room > needed { &*phase.name } else { "" };
         let span = Span::new(name, phase.start..=phase.end).fill(palette.phase);
         plot.span(span.label_align(Align2::CENTER_BOTTOM));
@@ -100,49 +106,42 @@ fn high_water(plot: &mut PlotUi<'_>, peak: LivePoint, state: &State, palette: &P
             .color(palette.high_water)
             .allow_hover(false),
     );
+}
+
+fn high_water_tag(
+    ui: &Ui,
+    peak: LivePoint,
+    state: &State,
+    transform: &PlotTransform,
+    palette: &Palette,
+) {
+    if peak.time < state.view.from || peak.time > state.view.to {
+        return;
+    }
     let text = format!(
-        " high water {} at {} ",
+        "high water {} at {}",
         units::bytes(peak.bytes),
         units::seconds(peak.time)
     );
-    let in_right_half = peak.time > state.view.at(0.5);
-    let anchor = match in_right_half {
+    let place = transform.position_from_point(&PlotPoint::new(peak.time, peak.bytes));
+    let anchor = match peak.time > state.view.at(0.5) {
         true => Align2::RIGHT_BOTTOM,
         false => Align2::LEFT_BOTTOM,
     };
-    let points = f64::from(plot.response().rect.height().max(1.0));
-    let above = plot.plot_bounds().height() * 3.0 / points;
-    let place = PlotPoint::new(peak.time, peak.bytes + above);
-    plot.text(
-        Text::new("", place, RichText::new(text).small())
-            .anchor(anchor)
-            .color(palette.high_water)
-            .allow_hover(false),
-    );
+    let above = pos2(place.x, place.y - 5.0);
+    let picture = *transform.frame();
+    Tag::new(ui, picture, above, anchor, &text, palette.high_water).draw(ui);
 }
 
-/// Flags of the game's marks; with `flags_at` their names hang from that height.
-pub(super) fn marks(
-    plot: &mut PlotUi<'_>,
-    state: &State,
-    model: &ViewModel,
-    flags_at: Option<f64>,
-    palette: &Palette,
-) {
+/// Lines at the game's marks.
+pub(super) fn marks(plot: &mut PlotUi<'_>, state: &State, model: &ViewModel, palette: &Palette) {
     let per_point = state.view.length() / f64::from(plot.response().rect.width().max(1.0));
-    let from = model
-        .marks
-        .partition_point(|mark| mark.time < state.view.from);
-    let end = model
-        .marks
-        .partition_point(|mark| mark.time <= state.view.to);
-    let mut last_line = f64::NEG_INFINITY;
-    let mut text_ends = f64::NEG_INFINITY;
-    for mark in &model.marks[from..end.max(from)] {
-        if mark.time - last_line < LINES_APART * per_point {
+    let mut last = f64::NEG_INFINITY;
+    for mark in in_view(&model.marks, state) {
+        if mark.time - last < LINES_APART * per_point {
             continue;
         }
-        last_line = mark.time;
+        last = mark.time;
         plot.vline(
             VLine::new("", mark.time)
                 .color(palette.mark)
@@ -150,25 +149,46 @@ pub(super) fn marks(
                 .width(1.0)
                 .allow_hover(false),
         );
-        if let (Some(height), true) = (flags_at, mark.time >= text_ends) {
-            text_ends = mark.time + per_point * LETTER * (mark.name.chars().count() + 2) as f64;
-            let text = RichText::new(format!(" {}", mark.name)).small();
-            plot.text(
-                Text::new("", PlotPoint::new(mark.time, height), text)
-                    .anchor(Align2::LEFT_TOP)
-                    .color(palette.mark)
-                    .allow_hover(false),
+    }
+}
+
+/// Flags with the names of the game's marks, as many as have room beside each other.
+fn flags(ui: &Ui, state: &State, model: &ViewModel, transform: &PlotTransform, palette: &Palette) {
+    let picture = *transform.frame();
+    let mut free_from = f32::NEG_INFINITY;
+    for mark in in_view(&model.marks, state) {
+        let left = transform.position_from_point_x(mark.time);
+        if left >= free_from {
+            let place = pos2(left + 1.0, picture.top() + 1.0);
+            let flag = Tag::new(
+                ui,
+                picture,
+                place,
+                Align2::LEFT_TOP,
+                &mark.name,
+                palette.mark,
             );
+            // One at the right edge was moved to the left.
+            if flag.room.left() >= free_from {
+                free_from = flag.room.right() + 2.0;
+                flag.draw(ui);
+            }
         }
     }
 }
 
-/// Height above the curve for two rows of labels, in points.
-const LABELS: f32 = 36.0;
+fn in_view<'a>(marks: &'a [Mark], state: &State) -> &'a [Mark] {
+    let from = marks.partition_point(|mark| mark.time < state.view.from);
+    let end = marks.partition_point(|mark| mark.time <= state.view.to);
+    &marks[from..end.max(from)]
+}
+
+/// Height above the curve for two rows of tags, in points.
+const LABELS: f32 = 40.0;
 /// Least distance of two marks' lines in points.
 const LINES_APART: f64 = 3.0;
-/// About the width of a letter of a mark's name in points.
-const LETTER: f64 = 6.0;
+/// About the width of a letter of a phase's name in points.
+const LETTER: f64 = 8.4;
 
 fn tip(ui: &mut Ui, state: &State, model: &ViewModel, time: f64) {
     let palette = Palette::current(ui.ctx());

@@ -12,6 +12,7 @@ mod pointer;
 mod prose;
 mod side_panel;
 mod status_bar;
+mod tag;
 mod timeline;
 mod tip;
 mod top_bar;
