@@ -56,7 +56,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// The chain of causes, outermost first, without repeating what a cause already says.
-fn one_line(error: &anyhow::Error) -> String {
+pub fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if line.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::text::{count, duration, size};
 use crate::exit_code;
+use crate::failure::one_line;
 use crate::record::host::Plan;
 use crate::record::session::Session;
 use crate::record::signals::Signals;
@@ -152,11 +153,13 @@ fn summary(finished: &Finished) -> String {
         line.push_str(&format!("; {}", finished.ended));
     }
     if let Some(failure) = &finished.failure {
+        line.push_str(&format!("; {failure}"));
+    }
+    if let Some(spill) = &finished.spill {
+        let spill = spill.display();
         line.push_str(&format!(
-            "; {failure}: {}",
-            count(finished.dropped, "record")
+            "; its end is in {spill}, which `heapreel recover --remove-spill` saves"
         ));
-        line.push_str(" did not get into it");
     }
     line
 }
@@ -174,7 +177,8 @@ pub fn quoted(path: &Path) -> String {
 
 fn embed_symbols(kept: &[Finished], flags: &SymbolFlags) {
     let deadline = Instant::now() + flags.symbol_time;
-    for finished in kept {
+    // Where the disk is full there is no room for names either.
+    for finished in kept.iter().filter(|f| f.failure.is_none()) {
         let options = Options {
             search: flags.symbol_path.clone(),
             deadline: Some(deadline),
@@ -189,7 +193,7 @@ fn embed_symbols(kept: &[Finished], flags: &SymbolFlags) {
                 done.addresses()
             ),
             Ok(_) => {}
-            Err(error) => eprintln!("heapreel: {error:#}"),
+            Err(error) => eprintln!("heapreel: {}", one_line(&error)),
         }
     }
 }
@@ -253,7 +257,6 @@ mod tests {
             trace: PathBuf::from("/nowhere/run.hreel"),
             spill: None,
             ended: Ended::Exit(0),
-            dropped: 0,
             failure: None,
             counts: Some(counts),
         }
@@ -285,15 +288,16 @@ mod tests {
         };
         let mut killed = finished(counts);
         killed.ended = Ended::Signal(9);
-        killed.failure = Some("run.hreel: cannot be written: disk full".to_owned());
-        killed.dropped = 2;
+        killed.failure = Some("cannot be written: disk full".to_owned());
+        killed.spill = Some(PathBuf::from("/dev/shm/x/1-a.spill"));
         let line = summary(&killed);
         for part in [
             "only 12 events",
             "1 thread,",
             "1 event LOST",
             "(SIGKILL)",
-            "2 records did not",
+            "disk full",
+            "1-a.spill",
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }

@@ -1,7 +1,8 @@
 //! Traces that are finished: which stay, which one is the main one, what is in them.
 
 use super::naming::Naming;
-use heapreel_format::{DecodedChunk, Ended, Rare, Trace};
+use heapreel_format::{DecodedChunk, Ended, LoopId, Rare, Trace};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +22,6 @@ pub struct Finished {
     pub spill: Option<PathBuf>,
     /// How it ended.
     pub ended: Ended,
-    /// Records that could not be written.
-    pub dropped: u64,
     /// Why they could not.
     pub failure: Option<String>,
     /// What the trace holds, once it was read.
@@ -34,7 +33,9 @@ pub struct Finished {
 pub struct Counts {
     /// Allocations, reallocations, deallocations, failed ones.
     pub events: u64,
-    /// Game frames of all loops.
+    /// Frame marks of all loops.
+    pub marks: u64,
+    /// Whole game frames of all loops: what lies between two marks of the same one.
     pub frames: u64,
     /// Threads that recorded something.
     pub threads: u64,
@@ -59,6 +60,7 @@ impl Counts {
         threads.sort_unstable();
         threads.dedup();
         counts.threads = threads.len() as u64;
+        let mut marks: HashMap<LoopId, u64> = HashMap::new();
         let mut decoded = DecodedChunk::default();
         let mut last = trace.header().clock.start;
         for entry in trace.chunks() {
@@ -67,12 +69,17 @@ impl Counts {
                 continue;
             }
             counts.events += decoded.events.len() as u64;
-            let is_mark = |rare: &Rare| matches!(rare, Rare::FrameMark { .. });
-            counts.frames += decoded.rares.iter().filter(|(.., r)| is_mark(r)).count() as u64;
+            for (.., rare) in &decoded.rares {
+                if let Rare::FrameMark { id } = rare {
+                    *marks.entry(*id).or_default() += 1;
+                }
+            }
             last = last.max(decoded.events.last().map_or(0, |event| event.end));
             last = last.max(decoded.rares.last().map_or(0, |(key, ..)| *key));
         }
         counts.nanos = trace.header().clock.nanos_since_start(last);
+        counts.marks = marks.values().sum();
+        counts.frames = marks.values().map(|marks| marks - 1).sum();
         counts
     }
 }
@@ -140,12 +147,12 @@ impl Finished {
     /// What makes a trace the main one: frame marks, or failing that, the most events.
     fn rank(&self) -> (bool, u64) {
         self.counts
-            .map_or((false, 0), |counts| (counts.frames > 0, counts.events))
+            .map_or((false, 0), |counts| (counts.marks > 0, counts.events))
     }
 
     fn is_worth_keeping(&self) -> bool {
-        let (frames, events) = self.rank();
-        frames || events >= WORTH_KEEPING
+        let (marked, events) = self.rank();
+        marked || events >= WORTH_KEEPING
     }
 }
 
@@ -172,7 +179,6 @@ mod tests {
             trace: path,
             spill: None,
             ended: Ended::Exit(0),
-            dropped: 0,
             failure: None,
             counts: None,
         }
@@ -224,7 +230,7 @@ mod tests {
         assert_eq!(kept[0].trace, wanted);
         assert_eq!(kept[1].trace, folder.path().join("run.1.x.hreel"));
         let main = Trace::open(&wanted).unwrap();
-        assert_eq!(Counts::of(&main).frames, 1);
+        assert_eq!(Counts::of(&main).marks, 1);
     }
 
     #[test]
@@ -246,7 +252,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let kept = keep(vec![finished(folder.path(), 1, 10, true)]);
         let counts = kept[0].counts.unwrap();
-        assert_eq!((counts.events, counts.frames, counts.threads), (10, 1, 1));
+        assert_eq!((counts.events, counts.threads), (10, 1));
+        // Nothing lies between one mark and another.
+        assert_eq!((counts.marks, counts.frames), (1, 0));
         // The clock starts at 1,000; the mark stands at 3,000.
         assert_eq!(counts.nanos, 2_000.0);
         assert_eq!(counts.lost, 0);

@@ -206,7 +206,7 @@ impl<'s> Host<'s> {
             match self.live[at].ended(|pid| statuses.get(&pid).copied()) {
                 Some(ended) => {
                     let recorded = self.live.remove(at);
-                    self.finished.push(recorded.finish(ended));
+                    self.finish(recorded, ended);
                 }
                 None => at += 1,
             }
@@ -271,9 +271,15 @@ impl<'s> Host<'s> {
             if ended.is_none() {
                 recorded.stop();
             }
-            let ended = ended.unwrap_or(Ended::RecorderLeft);
-            self.finished.push(recorded.finish(ended));
+            self.finish(recorded, ended.unwrap_or(Ended::RecorderLeft));
         }
+    }
+
+    fn finish(&mut self, recorded: Recorded, ended: Ended) {
+        let finished = recorded.finish(ended);
+        // A spill that has to stay belongs to this trace and begins no other.
+        self.dismissed.extend(finished.spill.clone());
+        self.finished.push(finished);
     }
 }
 

@@ -153,11 +153,11 @@ impl Recorded {
             Ok(value) => Some(value),
             Err(error) => {
                 if self.failure.is_none() {
-                    let line = format!("{}: {error}", self.trace.display());
+                    let trace = self.trace.display();
                     eprintln!(
-                        "heapreel: {line}; the program runs on, and events are lost until it can be"
+                        "heapreel: {trace}: {error}; the program runs on, and events are lost until it can be"
                     );
-                    self.failure = Some(line);
+                    self.failure = Some(error.to_string());
                 }
                 None
             }
@@ -193,27 +193,21 @@ impl Recorded {
 
     /// Moves the rest and ends the trace. The spill goes, unless the trace could not
     /// take everything.
-    pub fn finish(mut self, ended: Ended) -> Finished {
-        if ended != Ended::RecorderLeft {
-            let passed = self.drain.pass(true);
-            self.noted(passed);
-        }
-        let dropped = self.drain.dropped();
+    pub fn finish(self, ended: Ended) -> Finished {
         let written = self.drain.finish(ended).map(|_| ());
-        let failure = self.failure.or(written
-            .err()
-            .map(|error| format!("{}: {error}", self.trace.display())));
-        if failure.is_none() {
+        let is_whole = written.is_ok();
+        if is_whole {
             _ = fs::remove_file(&self.spill_path);
         }
         Finished {
             pid: self.watch.pid(),
             executable: self.executable,
             trace: self.trace,
-            spill: failure.is_some().then_some(self.spill_path),
+            spill: (!is_whole).then_some(self.spill_path),
             ended,
-            dropped,
-            failure,
+            failure: self
+                .failure
+                .or(written.err().map(|error| error.to_string())),
             counts: None,
         }
     }
