@@ -73,6 +73,14 @@ impl Metric {
         }
     }
 
+    /// A mean of the figure with its unit: counts have decimals then.
+    pub fn format_mean(self, value: f64) -> String {
+        match self {
+            Self::Allocations => heapreel_analyzer::units::mean(value),
+            _ => self.format(value),
+        }
+    }
+
     /// Which steps its axis may have.
     pub fn round(self) -> Round {
         match self {

@@ -240,3 +240,21 @@ fn loading_can_be_cancelled() {
     driven.run_steps(3);
     driven.get_by_label("No trace is open");
 }
+
+/// Corners of all triangles that the window draws.
+fn corners(driven: &Driven) -> usize {
+    let shapes = driven.output().shapes.clone();
+    let primitives = driven.ctx.tessellate(shapes, 1.0);
+    let corners = primitives.iter().map(|each| match &each.primitive {
+        eframe::epaint::Primitive::Mesh(mesh) => mesh.vertices.len(),
+        eframe::epaint::Primitive::Callback(_) => 0,
+    });
+    corners.sum()
+}
+
+#[test]
+fn a_hundred_times_the_frames_draw_no_more() {
+    let some = corners(&opened(sample::model(1_000)));
+    let many = corners(&opened(sample::model(100_000)));
+    assert!(many < some * 2, "{some} and {many} corners");
+}

@@ -37,7 +37,7 @@ impl Bars {
 }
 
 /// Bars wider than this many pixels have a gap of one pixel between them.
-const GAP_FROM: f32 = 4.0;
+const GAP_FROM: f64 = 4.5;
 
 impl PlotItem for Bars {
     fn shapes(&self, ui: &Ui, transform: &PlotTransform, shapes: &mut Vec<Shape>) {
@@ -48,8 +48,10 @@ impl PlotItem for Bars {
         for bar in &self.bars {
             let (left, floor) = (place(bar.from, 0.0), place(bar.to, 0.0));
             let (low, high) = (place(bar.from, bar.low).y, place(bar.from, bar.high).y);
+            // The exact width decides, or bars of equal width would differ by rounding.
+            let gap = (bar.to - bar.from) * transform.dpos_dvalue_x() * f64::from(scale) > GAP_FROM;
             let width = floor.x - left.x;
-            let right = if width > GAP_FROM {
+            let right = if gap {
                 floor.x - 1.0
             } else {
                 left.x + width.max(1.0)

@@ -11,18 +11,24 @@ use eframe::egui::{
 
 /// Width in points.
 const WIDTH: f32 = 308.0;
+/// Room at the right for the scroll bar.
+const SCROLL_BAR: f32 = 14.0;
 
 pub(super) fn show(ui: &mut Ui, state: &State, model: &ViewModel, commands: &mut Vec<Command>) {
     let palette = Palette::current(ui.ctx());
-    let frame = Frame::new()
-        .fill(palette.panel)
-        .inner_margin(Margin::symmetric(14, 10));
+    let margin = Margin {
+        right: 0,
+        ..Margin::symmetric(14, 10)
+    };
+    let frame = Frame::new().fill(palette.panel).inner_margin(margin);
     Panel::right("side panel")
         .default_size(WIDTH)
         .size_range(220.0..=520.0)
         .frame(frame)
         .show(ui, |ui| {
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                // The scroll bar gets a place of its own beside the figures.
+                ui.set_max_width(ui.available_width() - SCROLL_BAR);
                 chosen_frame(ui, state, palette);
                 findings(ui, model, palette, commands);
                 spread(ui, state, palette, commands);
@@ -61,27 +67,28 @@ fn spread(ui: &mut Ui, state: &State, palette: &Palette, commands: &mut Vec<Comm
     let metric = state.metric;
     heading(ui, &format!("{}, phases left out", metric.label()), palette);
     let of_100 = |n: u32| format!("{n} of 100 frames are not above this.");
-    let figures = [
-        (
+    let figure = |value| metric.format(value);
+    let facts = [
+        Fact::new(
             "Mean",
-            spread.mean,
-            "Sum over all frames, divided by their number.".to_owned(),
+            metric.format_mean(spread.mean),
+            "Sum over all frames, divided by their number.",
         ),
-        (
+        Fact::new(
             "Median",
-            spread.p50,
-            "Half of the frames are not above this.".to_owned(),
+            figure(spread.p50),
+            "Half of the frames are not above this.",
         ),
-        ("95 %", spread.p95, of_100(95)),
-        ("99 %", spread.p99, of_100(99)),
-        (
+        Fact::new("95 %", figure(spread.p95), of_100(95)),
+        Fact::new("99 %", figure(spread.p99), of_100(99)),
+        Fact::new(
             "Greatest",
-            spread.max,
+            figure(spread.max),
             format!("Frame {} has it.", spread.max_frame),
         ),
     ];
-    for (name, value, meaning) in figures {
-        row(ui, &Fact::new(name, metric.format(value), meaning), palette);
+    for fact in &facts {
+        row(ui, fact, palette);
     }
     if spread.max > 0.0 {
         go_to(ui, &game.name, spread.max_frame, commands);
