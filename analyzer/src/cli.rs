@@ -121,7 +121,7 @@ fn unknown_command(word: &str) -> anyhow::Error {
         None => "see `heapreel --help`".to_owned(),
     };
     let message = format!("{word:?} is neither a command nor a file; {advice}");
-    Failure::new(exit_code::MISUSE, message)
+    Failure::error(exit_code::MISUSE, message)
 }
 
 /// The command that is most like `word`, if any is like it at all.
@@ -158,7 +158,7 @@ fn answer(error: &clap::Error, arguments: &[OsString]) -> anyhow::Result<ExitCod
             eprint!("{}", grouped_help());
             Ok(ExitCode::from(exit_code::MISUSE))
         }
-        _ => Err(Failure::new(
+        _ => Err(Failure::error(
             exit_code::MISUSE,
             one_line(&error.render().to_string(), arguments),
         )),

@@ -15,7 +15,7 @@ pub struct Failure {
 
 impl Failure {
     /// As an error to be returned from a command.
-    pub fn new(code: u8, message: impl Into<String>) -> anyhow::Error {
+    pub fn error(code: u8, message: impl Into<String>) -> anyhow::Error {
         let message = message.into();
         anyhow::Error::new(Failure { code, message })
     }

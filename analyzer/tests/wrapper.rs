@@ -87,12 +87,14 @@ fn a_killed_wrapper_leaves_program_and_trace() {
     let mut command = record_command(&path, &["--no-symbols"], Path::new("/bin/sh"));
     let (mut child, mut out) = started(command.args(["-c", &format!("{WAITS}; echo never")]));
     wait_for(&path);
+    // Waiting would close the pipe, and the program would read its end.
+    let stdin = child.stdin.take();
     child.kill().unwrap();
     child.wait().unwrap();
     // The program still runs: its end of the pipe is open, and it reads its line.
     let running = Trace::open(&path).unwrap();
     assert!(running.health().running);
-    drop(child.stdin.take());
+    drop(stdin);
     out.read_to_string(&mut String::new()).unwrap();
     let spill = PathBuf::from(&running.header().spill);
     assert!(spill.exists());

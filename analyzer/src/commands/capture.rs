@@ -266,6 +266,7 @@ mod tests {
     fn a_summary_says_what_is_in_a_trace() {
         let counts = Counts {
             events: 1_234_567,
+            marks: 601,
             frames: 600,
             threads: 8,
             nanos: 12.34e9,

@@ -72,7 +72,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     captured.tell(|| format!("{GAME} did not start its recorder"));
     match captured.kept.first() {
         Some(main) => report_and_advise(&main.trace),
-        None => Err(Failure::new(exit_code::MISUSE, "the demo recorded nothing")),
+        None => Err(Failure::error(
+            exit_code::MISUSE,
+            "the demo recorded nothing",
+        )),
     }
 }
 

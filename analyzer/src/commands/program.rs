@@ -15,17 +15,17 @@ pub fn locate(command: &OsStr) -> anyhow::Result<PathBuf> {
     let name = command.to_string_lossy();
     find(command, std::env::var_os("PATH").as_deref()).map_err(|why| match why {
         NotRunnable::NotFound if name.contains('/') => {
-            Failure::new(exit_code::NOT_FOUND, format!("{name}: no such file"))
+            Failure::error(exit_code::NOT_FOUND, format!("{name}: no such file"))
         }
-        NotRunnable::NotFound => Failure::new(
+        NotRunnable::NotFound => Failure::error(
             exit_code::NOT_FOUND,
             format!("{name}: not found in PATH; for a file here write ./{name}"),
         ),
-        NotRunnable::NotExecutable(path) => Failure::new(
+        NotRunnable::NotExecutable(path) => Failure::error(
             exit_code::CANNOT_EXECUTE,
             format!("{0}: is not executable; chmod +x {0}", path.display()),
         ),
-        NotRunnable::Folder(path) => Failure::new(
+        NotRunnable::Folder(path) => Failure::error(
             exit_code::CANNOT_EXECUTE,
             format!("{}: is a folder; name the program in it", path.display()),
         ),
@@ -46,7 +46,7 @@ pub fn refuse_what_cannot_run(program: &Program) -> anyhow::Result<()> {
         return Ok(());
     }
     let message = format!("{}: is no program of this system", program.path.display());
-    Err(Failure::new(exit_code::CANNOT_EXECUTE, message))
+    Err(Failure::error(exit_code::CANNOT_EXECUTE, message))
 }
 
 /// Shells read a text without `#!` as a script, and so do we.

@@ -129,7 +129,7 @@ fn cannot_start(path: &Path, error: &std::io::Error) -> anyhow::Error {
         _ => exit_code::CANNOT_EXECUTE,
     };
     // The kernel says "not found" of a script whose interpreter is missing, too.
-    Failure::new(
+    Failure::error(
         code,
         format!("{}: cannot be started: {error}", path.display()),
     )
@@ -150,7 +150,7 @@ fn check_recordable(program: &Program, anyway: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     match obstacle(program) {
-        Some(obstacle) if !anyway => Err(Failure::new(
+        Some(obstacle) if !anyway => Err(Failure::error(
             exit_code::MISUSE,
             format!(
                 "{name}: {}; {} (--anyway runs it, to record programs that it starts)",

@@ -29,7 +29,7 @@ pub struct Args {
 /// Becomes the viewer.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Some(viewer) = viewer() else {
-        return Err(Failure::new(
+        return Err(Failure::error(
             exit_code::MISUSE,
             format!(
                 "{VIEWER} is neither beside this program nor in PATH; cargo install --path viewer installs it"
@@ -39,7 +39,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Returns only where it could not be started.
     let error = Command::new(&viewer).args(args.arguments).exec();
     let message = format!("{}: cannot be started: {error}", viewer.display());
-    Err(Failure::new(exit_code::MISUSE, message))
+    Err(Failure::error(exit_code::MISUSE, message))
 }
 
 /// Beside this program, as in a release folder or a target directory, or in PATH.

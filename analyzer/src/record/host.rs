@@ -259,7 +259,7 @@ impl<'s> Host<'s> {
         let name = |pid: &u32| format!("{} ({pid})", proc::name(*pid));
         let names: Vec<String> = pids.iter().map(name).collect();
         eprintln!(
-            "heapreel: the command has ended; {} has not, and its recording goes on (Ctrl-C ends it)",
+            "heapreel: the command has ended; still recording {} (Ctrl-C ends the recording)",
             names.join(", ")
         );
     }

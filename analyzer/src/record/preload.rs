@@ -113,7 +113,9 @@ fn places(beside: &Path) -> Vec<PathBuf> {
             .filter(|v| !v.is_empty())
             .map(PathBuf::from)
     };
-    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    // A home that does not exist, as services have it, is not made.
+    let home = variable("HOME").filter(|home| home.is_dir());
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(home?.join(".cache")));
     let mut places = Vec::new();
     places.extend(cache.map(|cache| cache.join("heapreel")));
     places.extend(variable("XDG_RUNTIME_DIR").map(|runtime| runtime.join("heapreel")));
