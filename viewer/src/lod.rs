@@ -4,7 +4,7 @@
 //! so 100,000 frames draw as fast as 100.
 
 use crate::metric::Metric;
-use crate::view_model::{FrameLoop, LiveCurve};
+use crate::view_model::{FrameLoop, FrameRow, LiveCurve};
 use std::ops::Range;
 
 /// A stretch of time in seconds since the recording began; not empty.
@@ -62,7 +62,7 @@ pub fn columns(game: &FrameLoop, metric: Metric, view: Span, pixels: usize) -> V
     buckets(view, pixels)
         .scan(visible.start, |start, bucket| {
             let rest = &game.frames()[*start..visible.end];
-            let end = *start + rest.partition_point(|frame| frame.start < bucket.to);
+            let end = *start + started_before(rest, bucket.to);
             let range = std::mem::replace(start, end)..end;
             Some((range, bucket))
         })
@@ -98,6 +98,17 @@ fn column(
         spikes: game.spikes(range.clone()),
         in_phase: game.in_phase(range.clone()) * 2 >= range.len(),
     })
+}
+
+/// How many frames started before an instant. It looks near the beginning first:
+/// a column's frames are few beside all that follow.
+fn started_before(frames: &[FrameRow], time: f64) -> usize {
+    let mut near = 1;
+    while near < frames.len() && frames[near].start < time {
+        near *= 2;
+    }
+    let near = &frames[..(near + 1).min(frames.len())];
+    near.partition_point(|frame| frame.start < time)
 }
 
 /// One span per pixel.

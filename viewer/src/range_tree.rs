@@ -1,5 +1,7 @@
 //! Smallest and largest value of any stretch of a series, in logarithmic time.
 
+use std::ops::Range;
+
 /// Extremes of a stretch of a series, and where they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extremes {
@@ -44,82 +46,94 @@ impl Extremes {
     }
 }
 
-/// A series' extremes, level upon level: each level halves the one below.
+/// A series with its extremes, level upon level: each entry stands for
+/// [`FAN`] entries of the level below.
 ///
 /// Built once per series, off the UI thread; a picture then asks once per pixel
-/// column, whatever the length of the series.
+/// column, whatever the length of the series. The wide fan keeps what a query
+/// reads together, and the levels at an eighth of the series' own size.
 #[derive(Clone, Debug, Default)]
 pub struct RangeTree {
+    values: Vec<f64>,
     levels: Vec<Vec<Extremes>>,
 }
 
+/// Entries of a level that one entry of the next stands for.
+const FAN: usize = 32;
+
 impl RangeTree {
     /// The tree of a series without values.
-    pub const EMPTY: Self = Self { levels: Vec::new() };
+    pub const EMPTY: Self = Self {
+        values: Vec::new(),
+        levels: Vec::new(),
+    };
 
     /// Builds the tree of a series.
     pub fn new(values: impl IntoIterator<Item = f64>) -> Self {
-        let mut level: Vec<_> = values
-            .into_iter()
-            .enumerate()
-            .map(|(index, value)| Extremes::of(value, index))
-            .collect();
-        let mut levels = Vec::new();
-        while level.len() > 1 {
-            let upper = level.chunks(2).map(join).collect();
-            levels.push(std::mem::replace(&mut level, upper));
+        let values: Vec<f64> = values.into_iter().collect();
+        let mut tree = Self {
+            values,
+            levels: Vec::new(),
+        };
+        let mut length = tree.values.len();
+        while length > FAN {
+            let below = tree.levels.len();
+            let groups = (0..length).step_by(FAN);
+            let level: Vec<_> = groups
+                .filter_map(|from| tree.scan(below, from..(from + FAN).min(length)))
+                .collect();
+            length = level.len();
+            tree.levels.push(level);
         }
-        levels.push(level);
-        Self { levels }
+        tree
     }
 
     /// Length of the series.
     pub fn len(&self) -> usize {
-        self.levels.first().map_or(0, Vec::len)
+        self.values.len()
     }
 
     /// The series has no values.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The value at an index of the series.
-    pub fn value(&self, index: usize) -> Option<f64> {
-        Some(self.levels.first()?.get(index)?.max)
+        self.values.is_empty()
     }
 
     /// Extremes of the values `from..to`; `None` where that holds no value.
     pub fn extremes(&self, from: usize, to: usize) -> Option<Extremes> {
-        let (mut from, mut to) = (from, to.min(self.len()));
-        let mut left: Option<Extremes> = None;
-        let mut right: Option<Extremes> = None;
-        for level in &self.levels {
-            if from >= to {
-                break;
-            }
-            if !from.is_multiple_of(2) {
-                left = Some(left.map_or(level[from], |sum| sum.with(level[from])));
-                from += 1;
-            }
-            if !to.is_multiple_of(2) && to > from {
-                to -= 1;
-                right = Some(right.map_or(level[to], |sum| level[to].with(sum)));
-            }
-            from /= 2;
-            to /= 2;
-        }
-        match (left, right) {
-            (Some(left), Some(right)) => Some(left.with(right)),
-            (one, other) => one.or(other),
-        }
+        self.query(0, from..to.min(self.len()))
     }
-}
 
-fn join(pair: &[Extremes]) -> Extremes {
-    match pair {
-        [left, right] => left.with(*right),
-        [one, ..] => *one,
-        [] => unreachable!("chunks are never empty"),
+    /// Extremes of entries of a level; level 0 is the series itself.
+    fn query(&self, level: usize, range: Range<usize>) -> Option<Extremes> {
+        let whole = range.start.div_ceil(FAN)..range.end / FAN;
+        if whole.is_empty() || level == self.levels.len() {
+            return self.scan(level, range);
+        }
+        let before = self.scan(level, range.start..whole.start * FAN);
+        let after = self.scan(level, whole.end * FAN..range.end);
+        let middle = self.query(level + 1, whole);
+        [before, middle, after]
+            .into_iter()
+            .flatten()
+            .reduce(Extremes::with)
+    }
+
+    fn scan(&self, level: usize, range: Range<usize>) -> Option<Extremes> {
+        let first = range.start;
+        match level.checked_sub(1) {
+            None => self
+                .values
+                .get(range)?
+                .iter()
+                .enumerate()
+                .map(|(index, &value)| Extremes::of(value, first + index))
+                .reduce(Extremes::with),
+            Some(below) => self.levels[below]
+                .get(range)?
+                .iter()
+                .copied()
+                .reduce(Extremes::with),
+        }
     }
 }
 
@@ -135,11 +149,12 @@ mod tests {
 
     #[test]
     fn every_stretch_equals_a_plain_search() {
-        for length in 0..40 {
-            let values: Vec<f64> = (0..length).map(|i| ((i * 37) % 11) as f64).collect();
+        for length in [0, 1, 31, 32, 33, 64, 1023, 1024, 1025, 3000] {
+            let values: Vec<f64> = (0..length).map(|i| ((i * 37) % 101) as f64).collect();
             let tree = RangeTree::new(values.iter().copied());
-            for from in 0..=length {
-                for to in 0..=length + 2 {
+            let step = length / 40 + 1;
+            for from in (0..=length).step_by(step) {
+                for to in (0..=length + 2).step_by(step) {
                     assert_eq!(
                         tree.extremes(from, to),
                         plain(&values, from, to),
