@@ -4,7 +4,7 @@
 use crate::load::{Loader, Work};
 use crate::state::{Command, Document, Effect, State};
 use crate::{keys, ui};
-use eframe::egui::{Context, Ui};
+use eframe::egui::{Context, Ui, ViewportCommand};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,8 @@ impl Viewer {
     }
 
     fn load(&mut self, context: &Context, path: PathBuf) {
+        let title = format!("{} - heapreel", path.display());
+        context.send_viewport_cmd(ViewportCommand::Title(title));
         let context = context.clone();
         let wake = move || context.request_repaint();
         self.loader = Some(Loader::start(path, self.work, wake));

@@ -3,8 +3,8 @@
 use crate::metric::Metric;
 use crate::units;
 use crate::view_model::{
-    Fact, Finding, FrameLoop, FrameRow, LiveCurve, LivePoint, Mark, Phase, Severity, SpikeCause,
-    Spread, ViewModel,
+    Blamed, Fact, Finding, FrameLoop, FrameRow, LiveCurve, LivePoint, Mark, Phase, Severity,
+    SpikeCause, Spread, ViewModel,
 };
 use heapreel_analyzer as analyzer;
 use std::path::Path;
@@ -158,17 +158,30 @@ fn cause(analysis: &analyzer::Analysis, spike: &analyzer::Spike) -> SpikeCause {
     }
 }
 
-fn blamed(analysis: &analyzer::Analysis, part: &analyzer::SpikeSite) -> Option<Fact> {
+fn blamed(analysis: &analyzer::Analysis, part: &analyzer::SpikeSite) -> Option<Blamed> {
     let site = analysis.sites.get(part.site as usize)?;
-    let meaning = format!(
-        "{} in {}, {}, the slowest {}",
-        units::counted(part.calls, "call"),
-        site.place.as_deref().unwrap_or(&site.module),
-        units::bytes(part.bytes as f64),
-        units::seconds(seconds(part.slowest_nanos)),
-    );
-    let time = units::seconds(seconds(part.nanos));
-    Some(Fact::new(site.name.clone(), time, meaning))
+    let place = site.place.as_deref().unwrap_or(&site.module);
+    Some(Blamed {
+        name: site.name.clone(),
+        time: units::seconds(seconds(part.nanos)),
+        detail: format!(
+            "{}, {}, the slowest {}, in {}",
+            units::counted(part.calls, "call"),
+            units::bytes(part.bytes as f64),
+            units::seconds(seconds(part.slowest_nanos)),
+            short_place(place),
+        ),
+        whole: format!("{} in {place}", site.function),
+    })
+}
+
+/// The end of a path: a file and the folder it lies in.
+fn short_place(place: &str) -> &str {
+    let slashes = place.rmatch_indices('/');
+    match slashes.map(|(at, _)| at).nth(1) {
+        Some(at) => &place[at + 1..],
+        None => place,
+    }
 }
 
 fn finding(finding: &analyzer::Finding) -> Finding {
@@ -290,4 +303,48 @@ fn totals(analysis: &analyzer::Analysis) -> Vec<Fact> {
         facts.push(count("Failed requests", totals.failed_allocations, meaning));
     }
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_shortened_to_folder_and_file() {
+        assert_eq!(short_place("/home/a/game/src/tile.rs:7"), "src/tile.rs:7");
+        assert_eq!(short_place("src/tile.rs:7"), "src/tile.rs:7");
+        assert_eq!(short_place("skirmish"), "skirmish");
+        assert_eq!(short_place("//"), "/");
+        assert_eq!(short_place(""), "");
+    }
+
+    #[test]
+    fn a_phase_without_end_lasts_until_the_recording_ends() {
+        let analysis = analyzer::Analysis {
+            phases: vec![analyzer::PhaseAt {
+                name: "loading".to_owned(),
+                start_nanos: 1_000_000_000,
+                end_nanos: None,
+            }],
+            trace: analyzer::TraceFacts {
+                file: "runs/a.hreel".to_owned(),
+                duration_nanos: 3_000_000_000,
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        let model = view_model(&analysis);
+        assert_eq!((model.phases[0].start, model.phases[0].end), (1.0, 3.0));
+        assert_eq!(model.title, "a.hreel");
+    }
+
+    #[test]
+    fn allocations_and_reallocations_are_one_figure() {
+        let row = analyzer::FrameRow {
+            allocations: 3,
+            reallocations: u64::MAX,
+            ..Default::default()
+        };
+        assert_eq!(frame(&row).allocations, u64::MAX);
+    }
 }

@@ -9,6 +9,7 @@ mod app;
 mod cli;
 mod from_analysis;
 pub mod headless;
+mod icon;
 mod keys;
 pub mod load;
 mod lod;

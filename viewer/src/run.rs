@@ -54,16 +54,13 @@ fn screenshot(args: &Args, trace: &Path, picture: &Path, work: Work) -> anyhow::
 
 fn window(args: &Args, work: Work) -> anyhow::Result<()> {
     let size = egui::vec2(args.size.0 as f32, args.size.1 as f32);
-    let title = match &args.trace {
-        Some(trace) => format!("{} - heapreel", trace.display()),
-        None => "heapreel".to_owned(),
-    };
     let options = eframe::NativeOptions {
         viewport: ViewportBuilder::default()
             .with_inner_size(size)
             .with_min_inner_size([640.0, 420.0])
             .with_app_id("heapreel-viewer")
-            .with_title(&title),
+            .with_icon(crate::icon::icon())
+            .with_title("heapreel"),
         ..Default::default()
     };
     let args = args.clone();

@@ -2,8 +2,8 @@
 
 use crate::metric::Metric;
 use crate::view_model::{
-    Fact, Finding, FrameLoop, FrameRow, LiveCurve, LivePoint, Mark, Phase, Severity, SpikeCause,
-    Spread, ViewModel,
+    Blamed, Fact, Finding, FrameLoop, FrameRow, LiveCurve, LivePoint, Mark, Phase, Severity,
+    SpikeCause, Spread, ViewModel,
 };
 
 const BUDGET: f64 = 1.0 / 60.0;
@@ -128,11 +128,12 @@ fn cause(row: &FrameRow) -> SpikeCause {
             "Allocation explains {:.0} % of what is above the median.",
             share * 100.0
         ),
-        sites: vec![Fact::new(
-            "TerrainTile::load",
-            crate::units::seconds(row.allocator_time * 0.8),
-            "3 calls, terrain.rs:118",
-        )],
+        sites: vec![Blamed {
+            name: "TerrainTile::load".to_owned(),
+            time: crate::units::seconds(row.allocator_time * 0.8),
+            detail: "3 calls, 96.0 KiB, the slowest 2.95 ms, in src/terrain.rs:118".to_owned(),
+            whole: "game::terrain::TerrainTile::load in /home/game/src/terrain.rs:118".to_owned(),
+        }],
     }
 }
 

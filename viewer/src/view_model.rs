@@ -111,7 +111,20 @@ pub struct SpikeCause {
     /// Whether allocation explains it, in a sentence.
     pub verdict: String,
     /// The call sites with most time in it.
-    pub sites: Vec<Fact>,
+    pub sites: Vec<Blamed>,
+}
+
+/// A call site's part in a spike.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Blamed {
+    /// The function's short name.
+    pub name: String,
+    /// Its time in the allocator.
+    pub time: String,
+    /// Calls, place and bytes in few words.
+    pub detail: String,
+    /// Full name and place.
+    pub whole: String,
 }
 
 /// Search trees over one metric of a loop's frames.

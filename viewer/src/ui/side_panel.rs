@@ -4,7 +4,7 @@ use super::prose::prose;
 use super::tip;
 use crate::state::{Command, State};
 use crate::theme::Palette;
-use crate::view_model::{Fact, Finding, Severity, ViewModel};
+use crate::view_model::{Fact, Finding, Severity, SpikeCause, ViewModel};
 use eframe::egui::{
     Align, Frame, Label, Layout, Margin, Panel, RichText, ScrollArea, Stroke, Ui, vec2,
 };
@@ -29,7 +29,7 @@ pub(super) fn show(ui: &mut Ui, state: &State, model: &ViewModel, commands: &mut
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 // The scroll bar gets a place of its own beside the figures.
                 ui.set_max_width(ui.available_width() - SCROLL_BAR);
-                chosen_frame(ui, state, palette);
+                chosen_frame(ui, state, model, palette);
                 findings(ui, model, palette, commands);
                 spread(ui, state, palette, commands);
                 facts(ui, "Totals", &model.totals, palette);
@@ -38,17 +38,25 @@ pub(super) fn show(ui: &mut Ui, state: &State, model: &ViewModel, commands: &mut
         });
 }
 
-fn chosen_frame(ui: &mut Ui, state: &State, palette: &Palette) {
+fn chosen_frame(ui: &mut Ui, state: &State, model: &ViewModel, palette: &Palette) {
     let (Some(game), Some(frame)) = (state.current_loop(), state.selected_frame()) else {
         return;
     };
     heading(ui, &format!("Frame {}", frame.number), palette);
-    if let Some(cause) = game.causes.get(&frame.number) {
-        prose(ui, &cause.verdict);
-        for site in &cause.sites {
-            site_row(ui, site);
+    match game.causes.get(&frame.number) {
+        Some(cause) => spike_cause(ui, cause, palette),
+        None if frame.spike => {
+            prose(
+                ui,
+                &format!(
+                    "A spike that is not among the worst, whose causes are listed: \
+                     `heapreel spikes {} --frames {}` tells this one's.",
+                    model.title, frame.number
+                ),
+            );
+            ui.separator();
         }
-        ui.separator();
+        None => {}
     }
     for fact in &tip::facts(frame) {
         row(ui, fact, palette);
@@ -165,19 +173,23 @@ fn heading(ui: &mut Ui, text: &str, palette: &Palette) {
     ui.add_space(1.0);
 }
 
-/// A call site, cut where it is too long, and its time at the right.
-fn site_row(ui: &mut Ui, site: &Fact) {
-    let inner = ui.horizontal(|ui| {
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            ui.label(&site.value);
-            ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
-                let name = RichText::new(&site.name).monospace();
-                ui.add(Label::new(name).truncate());
+/// Whether allocation explains a spike, and the call sites to blame.
+fn spike_cause(ui: &mut Ui, cause: &SpikeCause, palette: &Palette) {
+    prose(ui, &cause.verdict);
+    for site in &cause.sites {
+        let inner = ui.horizontal(|ui| {
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                ui.label(&site.time);
+                ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
+                    let name = RichText::new(&site.name).monospace().color(palette.accent);
+                    ui.add(Label::new(name).truncate());
+                });
             });
         });
-    });
-    let whole = format!("{}: {}", site.name, site.meaning);
-    inner.response.on_hover_text(whole);
+        inner.response.on_hover_text(&site.whole);
+        ui.label(RichText::new(&site.detail).small().color(palette.muted));
+    }
+    ui.separator();
 }
 
 /// Name at the left, value at the right, its meaning under the pointer.
