@@ -200,6 +200,11 @@ impl<'s> Host<'s> {
     }
 
     fn finish_ended(&mut self) {
+        // Who is gone stays gone: a child of ours that is has a status by now, though
+        // it may have had none at the last look.
+        if self.live.iter_mut().any(Recorded::is_gone) {
+            self.reap();
+        }
         let mut at = 0;
         while at < self.live.len() {
             let statuses = &self.statuses;

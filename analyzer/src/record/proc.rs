@@ -62,12 +62,25 @@ pub fn state(pid: u32) -> Option<(char, u64)> {
 
 /// The name in parentheses may itself hold spaces and parentheses.
 fn parse_state(stat: &str) -> Option<(char, u64)> {
+    // Field 22 of proc(5), counted from the third, which is the state.
     const START: usize = 19;
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
     let state = fields.next()?.chars().next()?;
     let start = fields.nth(START - 1)?.trim_end().parse().ok()?;
     Some((state, start))
+}
+
+/// How a process ended whose parent has not asked yet, as wait(2) would tell it.
+pub fn zombie_status(pid: u32) -> Option<i32> {
+    parse_zombie(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_zombie(stat: &str) -> Option<i32> {
+    // Field 52 of proc(5), the last one.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.trim_end().split(' ');
+    (fields.next()? == "Z").then(|| fields.next_back()?.parse().ok())?
 }
 
 /// Bit mask of the signals that this process ignores; bit 0 is signal 1.
@@ -89,6 +102,22 @@ mod tests {
         let stat = format!("12 (a) b) {} 23\n", fields.join(" "));
         assert_eq!(parse_state(&stat), Some(('S', 22)));
         assert_eq!(parse_state("12 (a"), None);
+    }
+
+    #[test]
+    fn only_a_zombie_has_a_status() {
+        assert_eq!(parse_zombie("12 (a b) Z 1 2 9\n"), Some(9));
+        assert_eq!(parse_zombie("12 (a b) S 1 2 9\n"), None);
+        let mut child = std::process::Command::new("false").spawn().unwrap();
+        let seen = loop {
+            match zombie_status(child.id()) {
+                Some(status) => break status,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(seen, 1 << 8);
+        child.wait().unwrap();
+        assert_eq!(zombie_status(child.id()), None);
     }
 
     #[test]

@@ -164,6 +164,11 @@ impl Recorded {
         }
     }
 
+    /// The process is gone.
+    pub fn is_gone(&mut self) -> bool {
+        self.watch.is_gone()
+    }
+
     /// How the recording ended, if it has. `status` is the process's, where this
     /// process was its parent.
     pub fn ended(&mut self, status: impl Fn(u32) -> Option<Ended>) -> Option<Ended> {

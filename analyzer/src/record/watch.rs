@@ -92,9 +92,13 @@ impl Watch {
         self.exec_since = None;
     }
 
-    /// How the process ended, where the kernel tells.
+    /// How the process ended, where the kernel tells: until its parent has asked by
+    /// /proc, afterwards by the descriptor.
     pub fn status(&self) -> Option<Ended> {
-        exit_status::of(self.pidfd.as_ref()?.as_fd())
+        let pidfd = self.pidfd.as_ref()?.as_fd();
+        proc::zombie_status(self.pid)
+            .map(exit_status::from_raw)
+            .or_else(|| exit_status::of(pidfd))
     }
 }
 
@@ -132,6 +136,7 @@ mod tests {
         )];
         poll(&mut fds, None).unwrap();
         assert!(watch.is_gone());
+        assert_eq!(watch.status(), Some(Ended::Signal(9)));
         child.wait().unwrap();
         assert!(watch.is_gone() && watch.descriptor().is_none());
         // Older kernels do not tell; newer ones do, though the status was taken.
