@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "implements GlobalAlloc")]
 
 use crate::private_heap::PrivateHeap;
-use crate::{hooks, thread};
+use crate::{hooks, switch, thread};
 use heapreel_format::Entry;
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -47,7 +47,7 @@ static OWN: PrivateHeap = PrivateHeap::new();
 /// Null unless the calling thread is the recorder's own.
 #[inline(always)]
 fn own_block(layout: Layout) -> *mut u8 {
-    if hooks::active() && thread::is_ignored() {
+    if switch::drain_may_run() && thread::is_ignored() {
         OWN.take(layout)
     } else {
         std::ptr::null_mut()

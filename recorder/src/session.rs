@@ -130,6 +130,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
     }));
     PID.store(pid, Release);
     SESSION.store(session, Release);
+    switch::set(switch::STARTING);
     if in_process && let Err(error) = drain::start(session, &header) {
         _ = std::fs::remove_file(&place);
         SESSION.store(std::ptr::null_mut(), Release);

@@ -89,7 +89,7 @@ pub(crate) fn find(hash: u64) -> Found {
         return Found::Full;
     };
     for probe in 0..PROBES {
-        let index = (hash >> 44) as usize + probe & (PLACES - 1);
+        let index = ((hash >> 44) as usize + probe) & (PLACES - 1);
         // SAFETY: the index is below PLACES, the length of the table.
         let place = unsafe { table.add(index) };
         // SAFETY: as above; a place is all atomics, and zeroed memory is a valid one.
@@ -126,12 +126,12 @@ impl StackCache {
     /// The number of a hash, if this thread met it lately.
     #[inline(always)]
     pub(crate) fn get(&self, hash: u64) -> Option<u32> {
-        let (known, id) = self.places[hash as usize >> 2 & (CACHED - 1)];
+        let (known, id) = self.places[(hash as usize >> 2) & (CACHED - 1)];
         if known == hash { Some(id) } else { None }
     }
 
     /// Remembers a number.
     pub(crate) fn put(&mut self, hash: u64, id: u32) {
-        self.places[hash as usize >> 2 & (CACHED - 1)] = (hash, id);
+        self.places[(hash as usize >> 2) & (CACHED - 1)] = (hash, id);
     }
 }

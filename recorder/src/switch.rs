@@ -30,6 +30,15 @@ pub(crate) fn word() -> u32 {
     PAGE.word.load(Ordering::Relaxed)
 }
 
+/// About to record: the drain's thread exists already.
+pub(crate) const STARTING: u32 = 3;
+
+/// Whether the drain's thread may be at work: the odd words.
+#[inline(always)]
+pub(crate) fn drain_may_run() -> bool {
+    word() & 1 == 1
+}
+
 /// Sets the word.
 pub(crate) fn set(word: u32) {
     PAGE.word.store(word, Ordering::Release);

@@ -650,7 +650,7 @@ fn take_over(session: &Session, tid: u32) -> Option<*mut Thread> {
     let mut thread = THREADS.load(Acquire);
     for _ in 0..LOOKED_AT {
         // SAFETY: states are never freed; `tid` is atomic and `next` never changes.
-        let (owner, next) = unsafe { (&(*thread.as_ref()?).tid, (*thread).next) };
+        let (owner, next) = unsafe { (&thread.as_ref()?.tid, (*thread).next) };
         let lives_there = owner.load(Acquire);
         // The kernel gave this thread the id: whoever had it before is gone.
         let gone = lives_there == 0
