@@ -161,7 +161,11 @@ impl Random {
     }
 
     fn size(&mut self) -> usize {
-        let most = if self.next().is_multiple_of(500) { 200_000 } else { 600 };
+        let most = if self.next().is_multiple_of(500) {
+            200_000
+        } else {
+            600
+        };
         16 + (self.next() % most) as usize
     }
 }

@@ -83,6 +83,7 @@ static void fail(struct tally *t, struct block *b) {
     void *p = NULL;
     if (malloc(huge) || calloc(huge, 8) || realloc(b, huge) || !posix_memalign(&p, 24, 100)) abort();
     t->failed += 4;
+    t->entries[MALLOC]++, t->entries[CALLOC]++, t->entries[REALLOC]++, t->entries[POSIX_MEMALIGN]++;
 }
 
 /* An empty block is a block. */

@@ -22,9 +22,8 @@
 
 enum { THREADS = 8, STACK_SIZE = 256 * 1024, MAX_ENTRIES = 40 };
 
-/* One thread's count. `entries[i]` counts successful calls that returned or took
- * back a block, by entry point; free(NULL) and delete of a null pointer move no
- * block and are not counted. */
+/* One thread's count. `entries[i]` counts calls by entry point, failed ones too;
+ * free(NULL) and delete of a null pointer move no block and are not counted. */
 struct tally {
     uint64_t allocations, reallocations, deallocations, failed;
     uint64_t requested_bytes;

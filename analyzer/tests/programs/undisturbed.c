@@ -114,7 +114,10 @@ static void keep_errno(void) {
 
 /* Where blocks lie among each other, and how large the allocator made them. */
 static void layout(void) {
-    enum { BLOCKS = 2000 };
+    enum { BLOCKS = 2000, SMALL = 1040, OF_EACH = 12 };
+    /* What was freed before main began, by whomever, is used up first. */
+    for (size_t size = 24; size < SMALL; size += 16)
+        for (int i = 0; i < OF_EACH; i++) *(void *volatile *)malloc(size) = NULL;
     static char *blocks[BLOCKS];
     unsigned long usable = 0, distances = 0;
     for (int i = 0; i < BLOCKS; i++) {

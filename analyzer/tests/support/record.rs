@@ -77,8 +77,15 @@ impl Recording {
     pub fn info_between(&self, from: &str, to: &str) -> Value {
         info(
             &self.trace,
-            &["--from", &format!("@{from:?}"), "--to", &format!("@{to:?}")],
+            &between(from, to).each_ref().map(String::as_str),
         )
+    }
+
+    /// As [`info_between`](Self::info_between), of a trace that may have its faults.
+    #[track_caller]
+    pub fn info_between_at_any_rate(&self, from: &str, to: &str) -> Value {
+        let range = between(from, to);
+        info_at_any_rate(&self.trace, &range.each_ref().map(String::as_str)).1
     }
 
     /// The trace that the last line names.
@@ -94,14 +101,16 @@ impl Recording {
     }
 }
 
-/// `heapreel info TRACE --json` with more options; it must succeed.
+/// The options that mean the stretch between two marks.
+fn between(from: &str, to: &str) -> [String; 4] {
+    let [from, to] = [from, to].map(|mark| format!("@{mark:?}"));
+    ["--from".to_owned(), from, "--to".to_owned(), to]
+}
+
+/// `heapreel info TRACE --json` with more options; it must find nothing wrong.
 #[track_caller]
 pub fn info(trace: &Path, options: &[&str]) -> Value {
-    let ran = run(heapreel()
-        .arg("info")
-        .arg(trace)
-        .arg("--json")
-        .args(options));
+    let (ran, info) = info_at_any_rate(trace, options);
     assert_eq!(
         ran.code,
         Some(0),
@@ -109,13 +118,31 @@ pub fn info(trace: &Path, options: &[&str]) -> Value {
         trace.display(),
         ran.stderr
     );
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {}", ran.stdout))
+    info
+}
+
+/// As [`info`], of a trace that may have its faults.
+#[track_caller]
+pub fn info_at_any_rate(trace: &Path, options: &[&str]) -> (Ran, Value) {
+    let ran = run(heapreel()
+        .arg("info")
+        .arg(trace)
+        .arg("--json")
+        .args(options));
+    let info = serde_json::from_str(&ran.stdout);
+    let info = info.unwrap_or_else(|error| panic!("{error} in {ran:?}"));
+    (ran, info)
 }
 
 /// What must hold of every trace here, whatever the program did.
 #[track_caller]
 pub fn assert_sound(info: &Value) {
-    for key in ["lost_events", "order_anomalies"] {
+    for key in [
+        "lost_events",
+        "missing_records",
+        "unreadable_records",
+        "order_anomalies",
+    ] {
         assert_eq!(super::number(info, key), 0, "{key} in {info}");
     }
 }

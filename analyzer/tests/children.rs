@@ -1,0 +1,233 @@
+//! Programs that make other processes behave as they do without us: the same output, the
+//! same exit code; and the trace that is named at the end is the game's.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use support::compile;
+use support::record::{Recording, assert_sound, info, record, record_with};
+use support::run::{plain, run};
+use support::scratch::Scratch;
+
+/// Runs a command alone and recorded: both must say the same and end the same.
+#[track_caller]
+fn assert_undisturbed(program: &Path, arguments: &[&str]) -> Recording {
+    let alone = plain(program, arguments);
+    let recording = record(program, arguments);
+    let ran = &recording.ran;
+    assert_eq!(ran.stdout, alone.stdout, "{ran:?}");
+    assert_eq!(ran.shell_code(), alone.shell_code(), "{ran:?}");
+    recording
+}
+
+/// The last line names the trace of `game`, and that trace is whole.
+#[track_caller]
+fn assert_names_the_game(recording: &Recording, game: &Path) {
+    let named = recording.named_trace();
+    assert!(named.exists(), "{} in {:?}", named.display(), recording.ran);
+    let seen = info(&named, &[]);
+    assert_sound(&seen);
+    assert!(is_of(&seen, game), "{seen}\n{:?}", recording.ran);
+}
+
+/// Whether a trace is of this executable.
+fn is_of(info: &serde_json::Value, game: &Path) -> bool {
+    let name = game.file_name().expect("a name").to_string_lossy();
+    info["executable"]
+        .as_str()
+        .is_some_and(|executable| executable.ends_with(&*name))
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let program_path = std::env::split_paths(&paths)
+        .map(|folder| folder.join(program))
+        .find(|p| p.exists());
+    if program_path.is_none() {
+        compile::skipped(&format!("no {program} in the PATH"));
+    }
+    program_path
+}
+
+fn sh(script: &str) -> [String; 2] {
+    ["-c".to_owned(), script.to_owned()]
+}
+
+#[track_caller]
+fn assert_shell_undisturbed(script: &str) -> Recording {
+    let arguments = sh(script);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    assert_undisturbed(Path::new("/bin/sh"), &arguments)
+}
+
+#[test]
+fn a_game_behind_a_shell_script() {
+    let Some(game) = compile::c("game.c") else {
+        return;
+    };
+    let script = format!(
+        "echo starting; {} 7 200 script; code=$?; echo it said $code; exit $code",
+        game.display()
+    );
+    let recording = assert_shell_undisturbed(&script);
+    assert_eq!(recording.ran.code, Some(7));
+    assert_names_the_game(&recording, &game);
+}
+
+#[test]
+fn a_game_behind_env() {
+    let (Some(game), Some(env)) = (compile::c("game.c"), found("env")) else {
+        return;
+    };
+    let game_path = game.display().to_string();
+    let recording = assert_undisturbed(&env, &["GAME_TEXT=set", &game_path, "4", "200"]);
+    assert!(recording.ran.stdout.contains("variable set"));
+    assert_names_the_game(&recording, &game);
+}
+
+#[test]
+fn a_game_behind_a_launcher_that_ends_first() {
+    let (Some(game), Some(launcher)) = (compile::c("game.c"), compile::c("launcher.c")) else {
+        return;
+    };
+    let game_path = game.display().to_string();
+    let recording = assert_undisturbed(&launcher, &[&game_path, "4", "300", "launched"]);
+    assert_eq!(recording.ran.code, Some(0));
+    assert_names_the_game(&recording, &game);
+}
+
+#[test]
+fn the_game_among_helpers_with_more_or_fewer_events() {
+    let Some(game) = compile::c("game.c") else {
+        return;
+    };
+    let game_path = game.display();
+    let script = format!(
+        "ls / | sort | head -1; {game_path} 0 20; {game_path} 3 400 main; ls / | wc -l > /dev/null"
+    );
+    let recording = assert_shell_undisturbed(&script);
+    assert_names_the_game(&recording, &game);
+}
+
+/// Each way to make a process, from a program whose threads allocate meanwhile.
+#[track_caller]
+fn assert_way_undisturbed(way: &str) {
+    let (Some(game), Some(processes)) = (compile::c("game.c"), compile::c("processes.c")) else {
+        return;
+    };
+    let recording = assert_undisturbed(&processes, &[way, &game.display().to_string()]);
+    let traces = recording.scratch.traces();
+    assert!(!traces.is_empty(), "{:?}", recording.ran);
+    for trace in traces {
+        assert_sound(&info(&trace, &[]));
+    }
+}
+
+#[test]
+fn fork_with_threads_running() {
+    assert_way_undisturbed("fork");
+}
+
+#[test]
+fn fork_without_handlers() {
+    assert_way_undisturbed("raw-fork");
+}
+
+#[test]
+fn fork_and_exec() {
+    assert_way_undisturbed("fork-exec");
+}
+
+#[test]
+fn vfork_and_exec() {
+    assert_way_undisturbed("vfork");
+}
+
+#[test]
+fn posix_spawn() {
+    assert_way_undisturbed("spawn");
+}
+
+#[test]
+fn exec_in_place() {
+    assert_way_undisturbed("exec");
+}
+
+#[test]
+fn system() {
+    assert_way_undisturbed("system");
+}
+
+#[test]
+fn popen() {
+    assert_way_undisturbed("popen");
+}
+
+#[test]
+fn programs_nobody_here_wrote() {
+    let source = compile::programs().join("hello.c").display().to_string();
+    for (program, script) in [
+        ("ldd", "ldd /bin/sh | grep -c libc.so".to_owned()),
+        ("bash", "bash -c 'for i in 1 2 3; do echo $i; done | while read n; do echo got $n; done; exit 6'".to_owned()),
+        ("python3", "python3 -c 'import subprocess, sys; print(subprocess.run([\"echo\", \"hi\"]).returncode); sys.exit(5)'".to_owned()),
+        ("gcc", format!("gcc -O1 -S -o - {source} | grep -c main")),
+        ("find", "find /usr/share/doc -maxdepth 1 -type d -print0 | xargs -0 -n 50 echo | cksum".to_owned()),
+    ] {
+        if found(program).is_some() {
+            let recording = assert_shell_undisturbed(&script);
+            assert_eq!(recording.ran.code, plain("/bin/sh".as_ref(), &sh(&script)).code);
+        }
+    }
+}
+
+#[test]
+fn without_children_only_the_first_process_is_recorded() {
+    let Some(game) = compile::c("game.c") else {
+        return;
+    };
+    let script = format!("{} 3 400; exit 9", game.display());
+    let recording = record_with(
+        &["--no-symbols", "--no-children"],
+        "/bin/sh".as_ref(),
+        &sh(&script),
+    );
+    assert_eq!(recording.ran.code, Some(9), "{:?}", recording.ran);
+    for trace in recording.scratch.traces() {
+        let seen = info(&trace, &[]);
+        assert!(!is_of(&seen, &game), "{seen}");
+    }
+}
+
+#[test]
+fn only_the_programs_asked_for_are_recorded() {
+    let (Some(game), Some(launcher)) = (compile::c("game.c"), compile::c("launcher.c")) else {
+        return;
+    };
+    let name = game
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let arguments = [game.display().to_string(), "4".to_owned(), "300".to_owned()];
+    let recording = record_with(
+        &["--no-symbols", "--only", &format!("{}*", &name[..6])],
+        &launcher,
+        &arguments,
+    );
+    let traces = recording.scratch.traces();
+    assert_eq!(traces.len(), 1, "{traces:?} {:?}", recording.ran);
+    assert!(is_of(&info(&traces[0], &[]), &game));
+}
+
+/// A command that does not exist: one line, and what a shell would say.
+#[test]
+fn a_command_that_is_not_there() {
+    let scratch = Scratch::new();
+    let missing = scratch.join("no such program");
+    let mut command = support::record::record_command(&scratch.join("t.hreel"), &[], &missing);
+    let ran = run(&mut command);
+    assert!(matches!(ran.code, Some(2 | 127)), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.contains("no such program"), "{ran:?}");
+    assert!(scratch.traces().is_empty());
+}
