@@ -54,6 +54,7 @@ mod start;
 mod stream;
 mod switch;
 mod thread;
+mod told;
 mod unwind;
 
 pub use config::Config;

@@ -3,6 +3,7 @@
 pub use crate::hooks::{active, allocate, deallocate, reallocate};
 pub use crate::private_heap::PrivateHeap;
 pub use crate::session::Origin;
+pub use crate::told::told;
 pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, SegmentId};
 
 use crate::config::Config;
@@ -20,6 +21,15 @@ pub fn start_from_environment(origin: Origin) -> bool {
         }
         return false;
     };
+    if config
+        .session
+        .as_deref()
+        .is_some_and(|folder| !folder.exists())
+    {
+        // The wrapper has ended: nobody asks any more.
+        switch::set(switch::OFF);
+        return false;
+    }
     match session::start(config, origin) {
         Ok(()) => true,
         Err(session::StartError::AlreadyStarted) => hooks_are_on(),

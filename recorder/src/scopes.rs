@@ -2,8 +2,8 @@
 //!
 //! All of it costs a load and a branch while nothing is recorded.
 
-use crate::{hooks, names, thread};
-use heapreel_format::{Definition, FrameSource, LoopId, NameId, Rare, Role, SegmentId};
+use crate::told::{self, tell};
+use heapreel_format::Role;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -37,15 +37,15 @@ impl Remembered {
 /// ```
 #[inline]
 pub fn frame_mark() {
-    if hooks::active() {
-        thread::rare(&Rare::FrameMark { id: LoopId(0) });
+    if told::recording() {
+        tell(told::FRAME, "", 0);
     }
 }
 
 /// Ends a game frame of another loop.
 #[inline]
 pub fn frame_mark_in(game_loop: &'static Loop) {
-    if hooks::active() {
+    if told::recording() {
         game_loop.mark();
     }
 }
@@ -72,12 +72,8 @@ impl Loop {
     }
 
     fn mark(&self) {
-        let number = self
-            .number
-            .get(|| u32::from(names::game_loop(self.name, FrameSource::Interface, "").0));
-        thread::rare(&Rare::FrameMark {
-            id: LoopId(number as u16),
-        });
+        let number = self.number.get(|| tell(told::LOOP, self.name, 0) as u32);
+        tell(told::FRAME, "", u64::from(number));
     }
 }
 
@@ -87,10 +83,8 @@ impl Loop {
 /// heapreel::mark("level loaded");
 /// ```
 pub fn mark(name: &str) {
-    if hooks::active() {
-        thread::rare(&Rare::Mark {
-            name: names::name(name),
-        });
+    if told::recording() {
+        tell(told::MARK, "", tell(told::NAME, name, 0));
     }
 }
 
@@ -103,9 +97,9 @@ pub fn mark(name: &str) {
 /// ```
 #[must_use = "the phase ends when this value is dropped"]
 pub fn phase(name: &str) -> Phase {
-    let name = hooks::active().then(|| {
-        let name = names::name(name);
-        thread::rare(&Rare::PhaseBegin { name });
+    let name = told::recording().then(|| {
+        let name = tell(told::NAME, name, 0);
+        tell(told::PHASE_BEGIN, "", name);
         name
     });
     Phase { name }
@@ -114,15 +108,15 @@ pub fn phase(name: &str) -> Phase {
 /// See [`phase`].
 #[derive(Debug)]
 pub struct Phase {
-    name: Option<NameId>,
+    name: Option<u64>,
 }
 
 impl Drop for Phase {
     fn drop(&mut self) {
         if let Some(name) = self.name
-            && hooks::active()
+            && told::recording()
         {
-            thread::rare(&Rare::PhaseEnd { name });
+            tell(told::PHASE_END, "", name);
         }
     }
 }
@@ -160,11 +154,9 @@ impl Segment {
     /// Makes it this thread's segment until the value is dropped.
     #[must_use = "the segment is left when this value is dropped"]
     pub fn enter(&'static self) -> SegmentScope {
-        let before = hooks::active().then(|| {
-            let number = self
-                .number
-                .get(|| u32::from(names::segment(self.name, self.budget).0));
-            thread::change_place(|place| place.segment = SegmentId(number as u16)).segment
+        let before = told::recording().then(|| {
+            let ask = || tell(told::SEGMENT, self.name, self.budget) as u32;
+            tell(told::ENTER, "", u64::from(self.number.get(ask)))
         });
         SegmentScope {
             before,
@@ -176,21 +168,26 @@ impl Segment {
 /// See [`Segment::enter`].
 #[derive(Debug)]
 pub struct SegmentScope {
-    before: Option<SegmentId>,
+    before: Option<u64>,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl Drop for SegmentScope {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            thread::change_place(|place| place.segment = before);
+            tell(told::ENTER, "", before);
         }
     }
 }
 
 /// Says what this thread means to the frame.
 pub fn thread_role(role: Role) {
-    if hooks::active() {
-        thread::define_mine(|id| Definition::ThreadRole { id, role });
+    if told::recording() {
+        let number = match role {
+            Role::Unknown => 0,
+            Role::Critical => 1,
+            Role::Background => 2,
+        };
+        tell(told::ROLE, "", number);
     }
 }

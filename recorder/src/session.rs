@@ -3,9 +3,10 @@
 use crate::config::Config;
 use crate::os::{clock, memory, process};
 use crate::spill::Spill;
-use crate::{drain, modules, names, stacks, switch, thread, unwind};
+use crate::{drain, modules, names, spill, stacks, switch, thread, unwind};
 use heapreel_format::spill::ended_word;
 use heapreel_format::{Definition, Ended, FileHeader, ProcessFacts, Settings, TraceId};
+use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{
@@ -59,14 +60,14 @@ pub enum StartError {
     AlreadyStarted,
     /// Neither shared memory nor the trace's folder takes the spill.
     #[error("no place for the spill: {0}")]
-    NoSpill(std::io::Error),
+    NoSpill(io::Error),
     /// The trace file cannot be created.
     #[error("{path}: the trace cannot be created: {source}", path = path.display())]
     NoTrace {
         /// Where it was to go.
         path: PathBuf,
         /// The operating system's reason.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The kernel gives no memory.
     #[error("no memory for the recorder")]
@@ -102,6 +103,9 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
     unwind::init();
     if !stacks::set_up() {
         return Err(StartError::NoMemory);
+    }
+    if !spill::may_be_created() {
+        return Err(StartError::NoSpill(io::ErrorKind::FileTooLarge.into()));
     }
     let mut header = header(&config, origin);
     let place = place_of_spill(&config);

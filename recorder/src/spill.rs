@@ -212,6 +212,18 @@ impl Spill {
     }
 }
 
+/// Whether the program's limit on file sizes allows a spill: beyond it the kernel
+/// would send the program a signal.
+pub(crate) fn may_be_created() -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: writes to a local.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    !known || limit.rlim_cur >= SPILL_BYTES as u64
+}
+
 /// A file that only this user may open, and that nobody else had put there.
 fn create_private(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::session::{self, Origin, StartError};
-use crate::{hooks, raw};
+use crate::{raw, told};
 use heapreel_format::Ended;
 
 /// Starts to record this process.
@@ -15,7 +15,7 @@ use heapreel_format::Ended;
 ///
 /// [`StartError`] where the trace or the spill cannot be created.
 pub fn start(config: Config) -> Result<(), StartError> {
-    if hooks::active() {
+    if told::recording() {
         return Ok(());
     }
     let outcome = session::start(config, Origin::Crate);
@@ -36,7 +36,7 @@ pub fn stop() {
 
 /// Whether this process records now.
 pub fn is_recording() -> bool {
-    hooks::active()
+    told::recording()
 }
 
 /// Finishes the trace when the program exits in an orderly way.
@@ -79,6 +79,10 @@ fn left_to_the_preload() -> bool {
             return true;
         }
         let active: extern "C" fn() -> libc::c_int = std::mem::transmute(place);
+        let tell = libc::dlsym(libc::RTLD_DEFAULT, c"heapreel_told".as_ptr());
+        if active() != 0 && !tell.is_null() {
+            told::pass_on_to(tell.cast());
+        }
         active() != 0
     }
 }

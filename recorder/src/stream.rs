@@ -7,7 +7,9 @@
 
 use crate::os::process;
 use crate::spill::Spill;
-use heapreel_format::spill::{BUFFER_BYTES, BUFFER_DATA, BufferHeader, Slot, commit_word};
+use heapreel_format::spill::{
+    BUFFER_BYTES, BUFFER_DATA, BufferHeader, Slot, commit_word, split_commit,
+};
 use heapreel_format::{
     ContextId, DeltaState, Event, EventKind, MAX_EVENT_BYTES, Rare, RecordWriter, SegmentId,
 };
@@ -118,6 +120,11 @@ impl Stream {
     #[cold]
     fn next_buffer(&mut self, owner: &Owner<'_>) -> bool {
         self.leave(owner);
+        if owner.spill.header().stop.load(Relaxed) != 0 {
+            // Whoever drains wants no more.
+            crate::switch::set(crate::switch::OFF);
+            return false;
+        }
         let Some(index) = claim(owner) else {
             return false;
         };
@@ -140,15 +147,18 @@ impl Stream {
     }
 
     /// Hands the current buffer to the drain, if there is one.
+    ///
+    /// What counts is what was committed: a record that a jump out of a handler cut
+    /// short may have been counted here already.
     pub(crate) fn leave(&mut self, owner: &Owner<'_>) {
         if let Some(buffer) = self.buffer.take() {
             // SAFETY: still this thread's; all fields are atomics.
-            unsafe { buffer.as_ref() }
-                .last_key
-                .store(self.state.key, Relaxed);
+            let header = unsafe { buffer.as_ref() };
+            header.last_key.store(self.state.key, Relaxed);
+            let (_, records) = split_commit(header.commit.load(Relaxed));
+            self.number += u64::from(records);
             owner.spill.leave_buffer(self.index);
         }
-        self.number += u64::from(self.count);
         self.used = 0;
         self.count = 0;
     }

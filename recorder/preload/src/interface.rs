@@ -140,3 +140,19 @@ unsafe extern "C" fn heapreel_start(file: *const c_char) -> c_int {
 extern "C" fn heapreel_stop() {
     raw::stop(Ended::Stopped);
 }
+
+/// For a game that carries the crate: its copy of the recorder is off and passes on what
+/// the game tells it, as text of this length and a number.
+///
+/// # Safety
+///
+/// `text` points to `length` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn heapreel_told(kind: u32, text: *const u8, length: usize, number: u64) -> u64 {
+    if !raw::active() {
+        return 0;
+    }
+    // SAFETY: the caller's promise; no text at all comes as no length.
+    let text = unsafe { std::slice::from_raw_parts(text, length) };
+    raw::told(kind, std::str::from_utf8(text).unwrap_or("?"), number)
+}

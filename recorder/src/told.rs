@@ -1,0 +1,100 @@
+//! What a game tells, as one function of plain numbers and text.
+//!
+//! A game that carries the crate may run under the preload library, which then
+//! records, while the crate's copy of the recorder stays off. What the game tells its
+//! copy is passed on to the library's through this function.
+#![expect(unsafe_code, reason = "a function of another copy of this code")]
+
+use crate::{hooks, names, thread};
+use heapreel_format::{Definition, FrameSource, LoopId, NameId, Rare, Role, SegmentId};
+use std::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Release},
+};
+
+/// Asks for a loop's number.
+pub(crate) const LOOP: u32 = 0;
+/// Asks for the number of a mark's or phase's name.
+pub(crate) const NAME: u32 = 1;
+/// Asks for a segment's number; its budget goes along.
+pub(crate) const SEGMENT: u32 = 2;
+/// Ends a frame of the loop with this number.
+pub(crate) const FRAME: u32 = 3;
+/// Notes the mark with this number.
+pub(crate) const MARK: u32 = 4;
+/// Begins the phase with this number.
+pub(crate) const PHASE_BEGIN: u32 = 5;
+/// Ends it.
+pub(crate) const PHASE_END: u32 = 6;
+/// Makes the segment with this number this thread's; answers with the one before.
+pub(crate) const ENTER: u32 = 7;
+/// Sets this thread's role: 1 critical, 2 background.
+pub(crate) const ROLE: u32 = 8;
+
+/// Text by address and length, so that nothing need be copied to end it with a zero.
+type Tell = unsafe extern "C" fn(u32, *const u8, usize, u64) -> u64;
+
+static OTHER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// From now on another copy is told.
+///
+/// # Safety
+///
+/// `other` is a function of type [`Tell`] that stays loaded.
+pub(crate) unsafe fn pass_on_to(other: *mut ()) {
+    OTHER.store(other, Release);
+}
+
+/// Whether anybody records what is told.
+#[inline(always)]
+pub(crate) fn recording() -> bool {
+    hooks::active() || !OTHER.load(Acquire).is_null()
+}
+
+/// Tells whichever copy records.
+pub(crate) fn tell(kind: u32, text: &str, number: u64) -> u64 {
+    let other = OTHER.load(Acquire);
+    if other.is_null() {
+        return told(kind, text, number);
+    }
+    // SAFETY: `pass_on_to`'s promise; the text is live during the call.
+    unsafe {
+        let tell: Tell = std::mem::transmute(other);
+        tell(kind, text.as_ptr(), text.len(), number)
+    }
+}
+
+/// Acts on what was told. Kinds that a later version added are 0.
+pub fn told(kind: u32, text: &str, number: u64) -> u64 {
+    match kind {
+        LOOP => return u64::from(names::game_loop(text, FrameSource::Interface, "").0),
+        NAME => return u64::from(names::name(text).0),
+        SEGMENT => return u64::from(names::segment(text, number).0),
+        FRAME => thread::rare(&Rare::FrameMark {
+            id: LoopId(number as u16),
+        }),
+        MARK => thread::rare(&Rare::Mark {
+            name: NameId(number as u32),
+        }),
+        PHASE_BEGIN => thread::rare(&Rare::PhaseBegin {
+            name: NameId(number as u32),
+        }),
+        PHASE_END => thread::rare(&Rare::PhaseEnd {
+            name: NameId(number as u32),
+        }),
+        ENTER => {
+            let before = thread::change_place(|place| place.segment = SegmentId(number as u16));
+            return u64::from(before.segment.0);
+        }
+        ROLE => thread::define_mine(|id| Definition::ThreadRole {
+            id,
+            role: match number {
+                1 => Role::Critical,
+                2 => Role::Background,
+                _ => Role::Unknown,
+            },
+        }),
+        _ => {}
+    }
+    0
+}
