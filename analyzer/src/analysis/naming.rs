@@ -1,6 +1,6 @@
 //! Names of call sites: from backtraces and the trace's symbols.
 
-use super::plumbing::{is_plumbing_function, is_plumbing_module};
+use super::plumbing::{is_plumbing_function, is_plumbing_module, is_rust_entry, is_rust_library};
 use super::values::StackFrame;
 use crate::symbols::short_name;
 use heapreel_format::{ModuleDef, StackDef, Trace};
@@ -74,11 +74,16 @@ impl<'a> Naming<'a> {
     }
 
     /// The function to blame: the first that is no plumbing; where all are, the outermost.
+    ///
+    /// Whatever a Rust program's global allocator is made of lies inward of the
+    /// compiler's own entry, and is plumbing however it is named.
     pub(crate) fn blamed(&mut self, stack: &StackDef) -> Option<Function> {
         let functions = self.functions(stack);
-        let mut flat = functions.iter().flat_map(|functions| functions.iter());
-        let first = flat.clone().find(|function| !function.plumbing);
-        first.or_else(|| flat.next_back()).cloned()
+        let flat: Vec<&Function> = functions.iter().flat_map(|f| f.iter()).collect();
+        let entry = flat.iter().rposition(|f| is_rust_entry(&f.full));
+        let outside = flat.get(entry.map_or(0, |entry| entry + 1)..)?;
+        let first = outside.iter().find(|function| !function.plumbing);
+        first.or(flat.last()).map(|function| (*function).clone())
     }
 
     fn at(&mut self, generation: u32, address: u64) -> Rc<[Function]> {
@@ -111,7 +116,9 @@ impl<'a> Naming<'a> {
                 Some(line) => format!("{path}:{line}"),
                 None => path.to_owned(),
             });
-            let plumbing = in_library || is_plumbing_function(&full);
+            let plumbing = in_library
+                || path.is_some_and(is_rust_library)
+                || is_plumbing_function(&full);
             Function {
                 short: short_name(&full),
                 full,

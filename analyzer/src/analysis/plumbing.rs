@@ -90,6 +90,19 @@ pub(crate) fn is_plumbing_function(full: &str) -> bool {
     FUNCTIONS.contains(&short.as_str()) || in_namespace(&short)
 }
 
+/// Whether the compiler made this function between Rust code and the global allocator.
+pub(crate) fn is_rust_entry(full: &str) -> bool {
+    let name = full.rsplit("::").next().unwrap_or(full);
+    ["__rust_alloc", "__rust_realloc", "__rust_dealloc"]
+        .iter()
+        .any(|entry| name.starts_with(entry))
+}
+
+/// Whether a source file is the Rust standard library's, as it was built at its makers'.
+pub(crate) fn is_rust_library(file: &str) -> bool {
+    file.starts_with("/rustc/")
+}
+
 fn in_namespace(name: &str) -> bool {
     NAMESPACES
         .iter()
@@ -168,5 +181,14 @@ mod tests {
         assert!(!is_plumbing_module("/usr/games/openttd"));
         assert!(!is_plumbing_module("/usr/lib/libcairo.so.2"));
         assert!(!is_plumbing_module("/usr/lib/libSDL2-2.0.so.0"));
+    }
+
+    #[test]
+    fn the_compilers_entry_is_known_under_its_names() {
+        assert!(is_rust_entry("__rust_alloc"));
+        assert!(is_rust_entry("__rustc::__rust_realloc"));
+        assert!(!is_rust_entry("game::rust_alloc"));
+        assert!(is_rust_library("/rustc/59807616e1fa/library/alloc/src/vec/mod.rs"));
+        assert!(!is_rust_library("/home/dev/game/src/main.rs"));
     }
 }
