@@ -61,6 +61,8 @@ fn variable(name: &str) -> OsString {
 fn ready(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(env::var_os(name).filter(|value| !value.is_empty())?);
     println!("cargo:rerun-if-changed={}", path.display());
+    let path = fs::canonicalize(&path)
+        .unwrap_or_else(|error| panic!("{name}: {}: {error}", path.display()));
     Some(path)
 }
 
@@ -83,21 +85,14 @@ struct Nested<'a> {
 impl Nested<'_> {
     fn preload(&self) -> Option<PathBuf> {
         // Its own stack frames are never shown: no need to carry their lines.
-        self.run(
-            "rustc",
-            &["--package", "heapreel-preload"],
-            &["-C", "strip=debuginfo"],
-        )?;
+        self.rustc(&["--package", "heapreel-preload"], "strip=debuginfo")?;
         self.artifact("libheapreel_preload.so")
     }
 
     fn skirmish(&self) -> Option<PathBuf> {
         // Its lines are what the demo's report is about.
-        self.run(
-            "rustc",
-            &["--package", "heapreel", "--example", "skirmish"],
-            &["-C", "strip=none"],
-        )?;
+        let what = ["--package", "heapreel", "--example", "skirmish"];
+        self.rustc(&what, "strip=none")?;
         self.artifact("examples/skirmish")
     }
 
@@ -110,14 +105,15 @@ impl Nested<'_> {
             && self.root.join("recorder/preload/Cargo.toml").exists()
     }
 
-    fn run(&self, command: &str, what: &[&str], flags: &[&str]) -> Option<()> {
+    /// Builds one target, the last step with one more option of rustc's.
+    fn rustc(&self, what: &[&str], option: &str) -> Option<()> {
         if !self.is_possible() {
             return None;
         }
         let mut cargo = Command::new(variable("CARGO"));
         cargo.current_dir(self.root);
         cargo
-            .args([command, "--release", "--locked", "--quiet"])
+            .args(["rustc", "--release", "--locked", "--quiet"])
             .args(what);
         cargo.arg("--target-dir").arg(self.out.join("nested"));
         cargo.args(["--config", "profile.release.panic=\"unwind\""]);
@@ -129,14 +125,12 @@ impl Nested<'_> {
         {
             cargo.env_remove(name);
         }
-        cargo.arg("--").args(flags);
+        cargo.args(["--", "-C", option]);
         let status = cargo.status().expect("cargo starts cargo");
-        if !status.success() {
-            println!(
-                "cargo:warning={cargo:?} failed: this heapreel comes without what it should have made"
-            );
-            return None;
-        }
+        assert!(
+            status.success(),
+            "{cargo:?} failed; HEAPREEL_PRELOAD_LIB and HEAPREEL_SKIRMISH name ready files instead"
+        );
         Some(())
     }
 
