@@ -103,7 +103,10 @@ fn splits(path: &Path) -> bool {
 
 fn beside_this_program() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    Some(program.parent()?.join(FILE_NAME))
+    let library = program.parent()?.join(FILE_NAME);
+    // In cargo's own folder lies whatever was built last, perhaps of another day and
+    // without optimisation; cargo puts a `.d` file beside what it builds.
+    (EMBEDDED.is_empty() || !library.with_extension("d").exists()).then_some(library)
 }
 
 /// Folders that may take the file, best first.
