@@ -120,7 +120,7 @@ fn a_trace_that_could_not_be_opened() {
     let state = State {
         document: Document::Failed {
             path: "/home/someone/readme.txt".into(),
-            message: "not a heapreel trace; record one with heapreel record".to_owned(),
+            message: "/home/someone/readme.txt is not a heapreel trace".to_owned(),
         },
         ..State::default()
     };

@@ -39,7 +39,7 @@ pub fn show(ui: &mut Ui, state: &State, progress: Option<&Control>, commands: &m
         .show(ui, |ui| match &state.document {
             Document::Empty => notice::empty(ui),
             Document::Loading(path) => notice::loading(ui, path, progress, commands),
-            Document::Failed { path, message } => notice::failed(ui, path, message),
+            Document::Failed { message, .. } => notice::failed(ui, message),
             Document::Open(model) => timeline::show(ui, state, model, commands),
         });
     if state.help {

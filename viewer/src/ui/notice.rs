@@ -45,10 +45,10 @@ pub(super) fn loading(
     });
 }
 
-pub(super) fn failed(ui: &mut Ui, path: &Path, message: &str) {
+/// The message names the file.
+pub(super) fn failed(ui: &mut Ui, message: &str) {
     let error = Palette::current(ui.ctx()).error;
     notice(ui, "The trace could not be opened", |ui| {
-        ui.label(RichText::new(path.display().to_string()).strong());
         coloured(ui, message, error);
         ui.label("Drop another .hreel file on this window to open it.");
     });

@@ -18,7 +18,10 @@ pub(super) fn show(ui: &mut Ui, state: &State) {
                 None => ui.label(small(in_view(state))),
             };
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                let hints = "wheel zooms, drag moves, Home shows all, N next spike, F1 help";
+                let hints = match state.model() {
+                    Some(_) => "wheel zooms, drag moves, Home shows all, N next spike, F1 help",
+                    None => "F1 help",
+                };
                 ui.label(small(hints.to_owned()));
             });
         });
