@@ -49,6 +49,7 @@ mod reader;
 mod recover;
 pub mod spill;
 mod symbols;
+mod tally;
 pub mod testing;
 mod varint;
 mod writer;
@@ -72,4 +73,5 @@ pub use reader::{
 };
 pub use recover::{RecoverError, Recovered, recover};
 pub use symbols::{SymbolFrame, SymbolTable};
+pub use tally::Tally;
 pub use writer::{TraceFile, TraceWriter};

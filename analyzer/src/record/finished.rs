@@ -24,7 +24,7 @@ pub struct Finished {
     pub ended: Ended,
     /// Why they could not.
     pub failure: Option<String>,
-    /// What the trace holds, once it was read.
+    /// What the trace holds; `None` where only reading it can tell.
     pub counts: Option<Counts>,
 }
 
@@ -89,7 +89,7 @@ impl Counts {
 /// A program replaced by exec, a shell, a launcher: what recorded little is removed,
 /// unless it has frame marks, or nothing else is left.
 pub fn keep(mut all: Vec<Finished>) -> Vec<Finished> {
-    for finished in &mut all {
+    for finished in all.iter_mut().filter(|f| f.counts.is_none()) {
         finished.counts = Trace::open(&finished.trace).ok().map(|t| Counts::of(&t));
     }
     // Stable: of equals the first stays first.

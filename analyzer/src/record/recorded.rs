@@ -1,11 +1,11 @@
 //! One recorded process while it runs: its spill, its trace, and whether it is there.
 
-use super::finished::Finished;
+use super::finished::{Counts, Finished};
 use super::naming::Naming;
 use super::thread_names::ThreadNames;
 use super::ticks;
 use super::watch::Watch;
-use heapreel_format::spill::{Drain, PassStats, SpillError, SpillMap, split_ended};
+use heapreel_format::spill::{Drain, PassStats, SLOT_COUNT, SpillError, SpillMap, split_ended};
 use heapreel_format::{Ended, TraceFile, WriteError};
 use rustix::fd::BorrowedFd;
 use std::fs;
@@ -198,24 +198,53 @@ impl Recorded {
 
     /// Moves the rest and ends the trace. The spill goes, unless the trace could not
     /// take everything.
-    pub fn finish(self, ended: Ended) -> Finished {
+    pub fn finish(mut self, ended: Ended) -> Finished {
+        // Before the drain is used up: what it has seen of a program that is gone is all.
+        let passed = self.drain.pass(true);
+        self.noted(passed);
+        let counts = self.counts();
         let written = self.drain.finish(ended).map(|_| ());
         let is_whole = written.is_ok();
         if is_whole {
             _ = fs::remove_file(&self.spill_path);
         }
+        let failure = self.failure.or(written.err().map(|e| e.to_string()));
         Finished {
             pid: self.watch.pid(),
             executable: self.executable,
+            // What was lost on the way to the disk only the trace itself can tell.
+            counts: failure.is_none().then_some(counts),
             trace: self.trace,
             spill: (!is_whole).then_some(self.spill_path),
             ended,
-            failure: self
-                .failure
-                .or(written.err().map(|error| error.to_string())),
-            counts: None,
+            failure,
         }
     }
+
+    /// What went to the trace, counted on the way: reading it back would cost a tenth
+    /// of what recording does.
+    fn counts(&self) -> Counts {
+        let tally = self.drain.tally();
+        let clock = self.drain.header().clock;
+        Counts {
+            events: tally.events,
+            marks: tally.frame_marks.values().sum(),
+            frames: tally.frames(),
+            threads: self.drain.threads() as u64,
+            nanos: clock.nanos_since_start(tally.last_key.max(clock.start)),
+            bytes: 0,
+            lost: lost(self.drain.spill()) + self.drain.dropped(),
+        }
+    }
+}
+
+/// Events that the program could not record.
+fn lost(spill: &SpillMap) -> u64 {
+    let slots = spill.header().slots_used.load(Acquire) as usize;
+    let of_threads: u64 = (0..slots.min(SLOT_COUNT))
+        .map(|index| spill.slot(index).lost.load(Relaxed))
+        .sum();
+    of_threads + spill.header().lost.load(Relaxed)
 }
 
 /// Ends a recording that nobody wants: the program is asked to stop, the spill goes.

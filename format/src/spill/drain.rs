@@ -7,6 +7,7 @@ use crate::codec::Decoder;
 use crate::definition::{ContextId, Definition, SegmentId, ThreadId};
 use crate::error::WriteError;
 use crate::header::{Ended, FileHeader};
+use crate::tally::Tally;
 use crate::writer::TraceWriter;
 use std::collections::HashMap;
 use std::io::Write;
@@ -50,6 +51,7 @@ pub struct Drain<W: Write> {
     unflushed: Vec<((ThreadId, bool), u64)>,
     watermark: u64,
     written: u64,
+    tally: Tally,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -88,6 +90,7 @@ impl<W: Write> Drain<W> {
             unflushed: Vec::new(),
             watermark: 0,
             written: 0,
+            tally: Tally::default(),
         })
     }
 
@@ -104,6 +107,17 @@ impl<W: Write> Drain<W> {
     /// Records written so far.
     pub fn written(&self) -> u64 {
         self.written
+    }
+
+    /// What the records were that went to the trace, those it could not take included.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Threads that published records.
+    pub fn threads(&self) -> usize {
+        let main = self.streams.keys().filter(|(_, nested)| !nested);
+        main.count()
     }
 
     /// Records that could not be written.
@@ -301,9 +315,12 @@ impl<W: Write> Drain<W> {
         )?;
         self.unflushed
             .push(((work.thread, work.nested), u64::from(count)));
+        self.tally.count(&self.records);
+        self.tally.last_key = self.tally.last_key.max(last_key);
         if !work.full {
             // The rest of this buffer will be a chunk of its own: find its base.
             let base = base_behind(&self.records, work.thread, done.base);
+            self.tally.last_key = self.tally.last_key.max(base.key);
             self.partial.insert(
                 work.index,
                 Partial {
