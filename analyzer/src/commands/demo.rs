@@ -10,6 +10,7 @@ use crate::record::{Naming, preload};
 use anyhow::bail;
 use clap::FromArgMatches;
 use heapreel_format::Trace;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
