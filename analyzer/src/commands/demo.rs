@@ -48,6 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let session = session(None)?;
     let mut command = Command::new(game);
     command
+        .arg0(GAME)
         .arg(&args.scene)
         .args(&args.arguments)
         .stdout(Stdio::null());
