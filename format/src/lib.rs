@@ -1,11 +1,11 @@
 //! The heapreel trace: what the recorder writes and the analyzer reads.
 //!
-//! A trace is a file header, then self-contained [chunks](chunk), each with its
+//! A trace is a file header, then self-contained [chunks](ChunkHeader), each with its
 //! own length, checksum and base for deltas, so that a damaged chunk costs only
 //! itself. `FORMAT.md` beside this crate gives the layout byte by byte.
 //!
 //! The crate knows bytes and nothing else: no symbols, no statistics, no clock.
-//! It also holds the layout of the [spill](spill), the shared memory in which a
+//! It also holds the layout of the [spill], the shared memory in which a
 //! running program leaves its records, and the [drain](spill::Drain) which turns
 //! a spill into a trace; both the recorder and `heapreel record` run that drain.
 //!
