@@ -55,7 +55,7 @@ pub fn library(named: Option<&Path>, beside: &Path) -> Result<PathBuf, PreloadEr
     if let Some(path) = named {
         return loadable(&path);
     }
-    if let Some(path) = beside_this_program().filter(|path| path.is_file()) {
+    if let Some(path) = beside_this_program().filter(|path| serves(path)) {
         // A folder with a space in its name is none of the user's doing.
         if let Ok(path) = loadable(&path) {
             return Ok(path);
@@ -107,6 +107,13 @@ fn beside_this_program() -> Option<PathBuf> {
     // In cargo's own folder lies whatever was built last, perhaps of another day and
     // without optimisation; cargo puts a `.d` file beside what it builds.
     (EMBEDDED.is_empty() || !library.with_extension("d").exists()).then_some(library)
+}
+
+/// A file in a release folder serves. One that cargo has put beside this program is of
+/// another profile, perhaps of another day, and the one built in is neither.
+fn serves(path: &Path) -> bool {
+    let is_cargos = path.with_extension("d").exists();
+    path.is_file() && (EMBEDDED.is_empty() || !is_cargos)
 }
 
 /// Folders that may take the file, best first.
@@ -210,6 +217,17 @@ mod tests {
         write_to(place.path(), "lib-1.so", b"content", 0o644).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"content");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_library_that_cargo_left_there_does_not_serve() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(FILE_NAME);
+        assert!(!serves(&path));
+        fs::write(&path, "x").unwrap();
+        assert!(serves(&path));
+        fs::write(place.path().join("libheapreel_preload.d"), "x").unwrap();
+        assert_eq!(serves(&path), EMBEDDED.is_empty());
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::fs;
 
 /// Whether one of the process's mappings is of a file whose path contains `part`;
-/// `None` where that cannot be read.
+/// `None` where that cannot be read, or where it has none any more: it is about to end.
 pub fn maps(pid: u32, part: &str) -> Option<bool> {
     let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
-    Some(memchr::memmem::find(&maps, part.as_bytes()).is_some())
+    (!maps.is_empty()).then(|| memchr::memmem::find(&maps, part.as_bytes()).is_some())
 }
 
 /// Whether the process's first environment contains `text`.
@@ -116,6 +116,8 @@ mod tests {
             }
         };
         assert_eq!(seen, 1 << 8);
+        // It is there and has no mappings: it has not mapped other files instead.
+        assert_eq!(maps(child.id(), "false"), None);
         child.wait().unwrap();
         assert_eq!(zombie_status(child.id()), None);
     }

@@ -106,7 +106,7 @@ impl Watch {
 fn owner(pid: u32, spill: &str) -> Option<u32> {
     match proc::maps(pid, spill) {
         Some(true) => Some(pid),
-        // Not readable: a process that made itself private. Its number is all we have.
+        // Not readable: it made itself private, or is about to end. Its number is all we have.
         None if proc::state(pid).is_some() => Some(pid),
         _ => proc::descendants(std::process::id())
             .into_iter()
