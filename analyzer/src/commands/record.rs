@@ -226,7 +226,7 @@ fn why_nothing(program: Option<&Program>, only: &[String]) -> String {
             "an allocator ({}) is linked into the program: its calls cannot be seen",
             own.name
         ),
-        None => format!("no process of it loaded the recorder; see `heapreel doctor {command}`"),
+        None => format!("no process of it started a recorder; see `heapreel doctor {command}`"),
     }
 }
 
