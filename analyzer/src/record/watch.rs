@@ -119,9 +119,14 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
+    /// A program that waits; returns when its file is mapped, a moment after its start.
     fn cat() -> std::process::Child {
         let mut command = Command::new("cat");
-        command.stdin(Stdio::piped()).spawn().unwrap()
+        let child = command.stdin(Stdio::piped()).spawn().unwrap();
+        while proc::maps(child.id(), "bin/cat") != Some(true) {
+            std::thread::yield_now();
+        }
+        child
     }
 
     #[test]
