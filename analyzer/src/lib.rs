@@ -22,6 +22,8 @@ pub mod replay;
 pub mod report;
 pub mod symbolicate;
 pub mod symbols;
+#[doc(hidden)]
+pub mod testing;
 pub mod units;
 
 pub use analysis::*;

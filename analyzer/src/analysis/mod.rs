@@ -112,6 +112,14 @@ pub(crate) struct Replayed {
     pub(crate) decode: DecodeFaults,
 }
 
+/// Records that the trace's chunks hold.
+fn records(trace: &Trace) -> u64 {
+    let chunks = trace.chunks().iter();
+    chunks
+        .map(|chunk| u64::from(chunk.header.count - chunk.skip))
+        .sum()
+}
+
 fn replay(
     trace: &Trace,
     dense: &Dense,
@@ -119,27 +127,33 @@ fn replay(
     mut progress: impl FnMut(Progress),
 ) -> Result<Replayed, AnalysisError> {
     let times = Times::of(&trace.header().clock);
-    let mut facts = Facts::new(setting(trace, dense, options, &times)?);
+    let setting = setting(trace, dense, options, &times)?;
+    let stop = match setting.window.to {
+        Some(Bound::Key(key)) => key,
+        _ => u64::MAX,
+    };
+    let mut facts = Facts::new(setting);
     let snapshot: Vec<_> = crate::replay::snapshot_blocks(trace, dense).collect();
     snapshot
         .iter()
         .for_each(|(_, block)| facts.begin_with(block));
     let mut player = Player::with_snapshot(snapshot.into_iter());
-    let total = trace
-        .chunks()
-        .iter()
-        .map(|chunk| u64::from(chunk.header.count - chunk.skip))
-        .sum();
+    let total = records(trace);
     let mut done = 0;
     let decode = with_batches(trace, dense, |batch: &mut Batch| {
         done += batch.steps.len() as u64;
+        // The live set must not run ahead of the window's end.
+        let within = batch.steps.partition_point(|step| step.key < stop);
+        let whole = within == batch.steps.len();
+        batch.steps.truncate(within);
         player.play(batch, &mut facts);
         progress(Progress {
             done: done.min(total),
             total,
         });
-        !crate::replay::Observer::done(&facts)
+        whole && !crate::replay::Observer::done(&facts)
     })?;
+    progress(Progress { done: total, total });
     facts.finish();
     check_window(trace, options, &facts)?;
     Ok(Replayed {

@@ -116,9 +116,8 @@ impl<'a> Naming<'a> {
                 Some(line) => format!("{path}:{line}"),
                 None => path.to_owned(),
             });
-            let plumbing = in_library
-                || path.is_some_and(is_rust_library)
-                || is_plumbing_function(&full);
+            let plumbing =
+                in_library || path.is_some_and(is_rust_library) || is_plumbing_function(&full);
             Function {
                 short: short_name(&full),
                 full,

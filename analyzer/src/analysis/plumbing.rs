@@ -188,7 +188,9 @@ mod tests {
         assert!(is_rust_entry("__rust_alloc"));
         assert!(is_rust_entry("__rustc::__rust_realloc"));
         assert!(!is_rust_entry("game::rust_alloc"));
-        assert!(is_rust_library("/rustc/59807616e1fa/library/alloc/src/vec/mod.rs"));
+        assert!(is_rust_library(
+            "/rustc/59807616e1fa/library/alloc/src/vec/mod.rs"
+        ));
         assert!(!is_rust_library("/home/dev/game/src/main.rs"));
     }
 }

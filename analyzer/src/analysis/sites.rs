@@ -113,18 +113,17 @@ fn site(
     for (at, _) in stacks {
         let of = &facts.ledger.stacks[*at as usize];
         let (peak_bytes, peak_blocks) = facts.ledger.at_peak(*at as usize);
-        site.allocations += of.allocations;
-        site.reallocations += of.reallocations;
-        site.failed += of.failed;
+        site.allocations = site.allocations.saturating_add(of.allocations);
+        site.reallocations = site.reallocations.saturating_add(of.reallocations);
+        site.failed = site.failed.saturating_add(of.failed);
         site.requested_bytes = site.requested_bytes.saturating_add(of.requested_bytes);
-        site.frees += of.frees;
-        site.foreign_frees += of.foreign_frees;
-        site.temporary += of.temporary;
-        site.live_bytes += of.live_bytes;
-        site.live_blocks += of.live_blocks;
-        site.peak_bytes += peak_bytes;
-        site.peak_blocks += peak_blocks;
-        site.own_peak_bytes += of.own_peak;
+        site.frees = site.frees.saturating_add(of.frees);
+        site.foreign_frees = site.foreign_frees.saturating_add(of.foreign_frees);
+        site.temporary = site.temporary.saturating_add(of.temporary);
+        site.live_bytes = site.live_bytes.saturating_add(of.live_bytes);
+        site.live_blocks = site.live_blocks.saturating_add(of.live_blocks);
+        site.peak_bytes = site.peak_bytes.saturating_add(peak_bytes);
+        site.peak_blocks = site.peak_blocks.saturating_add(peak_blocks);
         ticks = ticks.saturating_add(of.ticks);
         slowest = slowest.max(of.slowest);
     }

@@ -29,6 +29,7 @@ pub(crate) fn threads(
         .iter()
         .zip(&facts.frames.threads)
         .map(|(id, counts)| {
+            let counts = counts.counts();
             let known = trace.definitions().threads.get(id);
             ThreadUse {
                 id: id.0,

@@ -518,8 +518,6 @@ pub struct Site {
     pub peak_bytes: u64,
     /// Blocks it held then.
     pub peak_blocks: u64,
-    /// The sum of its backtraces' own peaks: an upper bound of its own.
-    pub own_peak_bytes: u64,
     /// Its backtraces, the one with most allocations first; at most some.
     pub stacks: Vec<SiteStack>,
 }

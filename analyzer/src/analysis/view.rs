@@ -11,7 +11,7 @@ use super::spikes::{Basis, spikes};
 use super::threads::{thread_name, threads};
 use super::values::*;
 use super::{Options, Replayed, WORST_SPIKES, findings, growing};
-use crate::facts::{CLASSES, Facts, Histogram};
+use crate::facts::{CLASSES, Facts, Histogram, Operation};
 use crate::replay::{Dense, StepKind};
 use heapreel_format::{DecodedChunk, Entry, EventKind, LoopId, ReadError, SegmentId, Trace};
 use std::collections::{BTreeMap, HashMap};
@@ -56,9 +56,11 @@ impl Source<'_> {
     fn analysis(self, options: &Options) -> Result<Analysis, ReadError> {
         let totals = self.totals();
         let trace = self.trace_facts();
-        let recording = self
-            .cost
-            .value(&self.times, &self.facts.frames.all, trace.duration_nanos);
+        let recording = self.cost.value(
+            &self.times,
+            &self.facts.frames.all.counts(),
+            trace.duration_nanos,
+        );
         let loops = self.loops(options)?;
         Ok(Analysis {
             findings: Vec::new(),
@@ -118,15 +120,15 @@ impl Source<'_> {
     }
 
     fn totals(&self) -> Totals {
-        let (all, calls) = (&self.facts.frames.all, &self.facts.calls);
+        let all = self.facts.frames.all.counts();
         Totals {
             events: all.events(),
             allocations: all.allocations,
-            zeroed_allocations: calls.zeroed,
+            zeroed_allocations: self.facts.frames.all.of(StepKind::AllocZeroed),
             reallocations: all.reallocations,
             deallocations: all.deallocations,
             failed_allocations: all.failed,
-            failed_reallocations: calls.failed_reallocations,
+            failed_reallocations: self.facts.frames.all.of(StepKind::FailedRealloc),
             requested_bytes: all.requested_bytes,
             freed_bytes: all.freed_bytes,
             live_blocks: self.facts.ledger.live_blocks,
@@ -260,24 +262,23 @@ impl Source<'_> {
     }
 
     fn latency(&self) -> Vec<LatencyTable> {
-        let latency = &self.facts.latency;
         let operations = [
-            ("allocation", &latency.allocation),
-            ("reallocation", &latency.reallocation),
-            ("deallocation", &latency.deallocation),
+            ("allocation", Operation::Allocation),
+            ("reallocation", Operation::Reallocation),
+            ("deallocation", Operation::Deallocation),
         ];
         let classes = ["to 4 KiB", "to 1 MiB", "above 1 MiB", "unknown size"];
-        let tables = operations.iter().flat_map(|(operation, histograms)| {
-            (0..CLASSES)
-                .filter(|class| *class < 3 || histograms[*class].count > 0)
-                .map(|class| {
-                    let table = self.latency_table(&histograms[class]);
-                    LatencyTable {
-                        operation: (*operation).to_owned(),
-                        size_class: classes[class].to_owned(),
-                        ..table
-                    }
-                })
+        let cells = operations
+            .iter()
+            .flat_map(|of| (0..CLASSES).map(move |class| (of, class)));
+        let tables = cells.filter_map(|((name, operation), class)| {
+            let histogram = self.facts.latency.of(*operation, class);
+            let shown = class < 3 || histogram.count() > 0;
+            shown.then(|| LatencyTable {
+                operation: (*name).to_owned(),
+                size_class: classes[class].to_owned(),
+                ..self.latency_table(histogram)
+            })
         });
         tables.collect()
     }
@@ -297,19 +298,19 @@ impl Source<'_> {
         LatencyTable {
             operation: String::new(),
             size_class: String::new(),
-            count: histogram.count,
+            count: histogram.count(),
             mean_nanos: nanos(histogram.mean()),
-            p50_nanos: if histogram.count == 0 {
+            p50_nanos: if histogram.count() == 0 {
                 0
             } else {
                 quantile(0.5)
             },
-            p99_nanos: if histogram.count == 0 {
+            p99_nanos: if histogram.count() == 0 {
                 0
             } else {
                 quantile(0.99)
             },
-            p999_nanos: if histogram.count == 0 {
+            p999_nanos: if histogram.count() == 0 {
                 0
             } else {
                 quantile(0.999)
@@ -397,8 +398,9 @@ impl Source<'_> {
         else {
             return Temporary::default();
         };
-        let blocks: u64 = frames.iter().map(|frame| frame.temporary).sum();
-        let allocations: u64 = frames.iter().map(|frame| frame.all.allocations).sum();
+        let all = || frames.iter().chain(primary.map(|facts| &facts.after));
+        let blocks: u64 = all().map(|frame| frame.temporary).sum();
+        let allocations: u64 = all().map(|frame| frame.all.allocations).sum();
         Temporary {
             blocks: Some(blocks),
             share: (allocations > 0).then(|| blocks as f64 / allocations as f64),
@@ -413,7 +415,7 @@ impl Source<'_> {
     }
 
     fn foreign_frees(&self) -> ForeignFrees {
-        let all = &self.facts.frames.all;
+        let all = self.facts.frames.all.counts();
         let unknown: u64 = self
             .facts
             .calls

@@ -20,8 +20,6 @@ pub(crate) struct Calls {
     unknown_releases: [u64; ENTRIES],
     /// Reallocations of blocks never seen acquired, by backtrace.
     pub(crate) unknown_reallocations: u64,
-    pub(crate) zeroed: u64,
-    pub(crate) failed_reallocations: u64,
     pub(crate) in_flight: u64,
     pub(crate) acquire_cost: CostSamples,
     pub(crate) release_cost: CostSamples,
@@ -38,8 +36,6 @@ impl Default for Calls {
             releases: [0; ENTRIES],
             unknown_releases: [0; ENTRIES],
             unknown_reallocations: 0,
-            zeroed: 0,
-            failed_reallocations: 0,
             in_flight: 0,
             acquire_cost: CostSamples::default(),
             release_cost: CostSamples::default(),
@@ -53,24 +49,27 @@ impl Default for Calls {
 impl Calls {
     pub(crate) fn on_events(&mut self, span: Span<'_>) {
         for (step, effect) in span.ticks() {
-            let unknown = effect.outcome == Outcome::UnknownRelease;
-            match step.kind {
-                StepKind::Release => {
-                    let entry = step.entry as usize % ENTRIES;
-                    self.releases[entry] += 1;
-                    self.unknown_releases[entry] += u64::from(unknown);
-                    self.release_cost.add(step.cost);
-                }
-                StepKind::ReleaseInFlight => self.in_flight += 1,
-                StepKind::MoveOut | StepKind::ResizeBegin => {
-                    self.unknown_reallocations += u64::from(unknown);
-                }
-                StepKind::AllocZeroed => {
-                    self.zeroed += 1;
-                    self.acquire_cost.add(step.cost);
-                }
-                StepKind::FailedRealloc => self.failed_reallocations += 1,
-                _ => self.acquire_cost.add(step.cost),
+            let entry = step.entry as usize % ENTRIES;
+            let release = step.kind == StepKind::Release;
+            self.releases[entry] += u64::from(release);
+            if effect.outcome == Outcome::UnknownRelease {
+                self.unknown_releases[entry] += u64::from(release);
+                self.unknown_reallocations += u64::from(matches!(
+                    step.kind,
+                    StepKind::MoveOut | StepKind::ResizeBegin
+                ));
+            }
+            if step.kind == StepKind::ReleaseInFlight {
+                self.in_flight += 1;
+            }
+            if step.cost > 0 {
+                let samples = if release {
+                    &mut self.release_cost
+                } else {
+                    &mut self.acquire_cost
+                };
+                samples.count += 1;
+                samples.ticks += u64::from(step.cost);
             }
         }
     }
@@ -102,16 +101,6 @@ impl Calls {
     /// Deallocations of blocks never seen acquired.
     pub(crate) fn unknown_releases(&self) -> impl Iterator<Item = (Entry, u64)> {
         by_entry(&self.unknown_releases)
-    }
-}
-
-impl CostSamples {
-    #[inline(always)]
-    fn add(&mut self, cost: u32) {
-        if cost > 0 {
-            self.count += 1;
-            self.ticks += u64::from(cost);
-        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Live bytes over time in a bounded number of points.
 //!
-//! Time is cut into buckets of equal width; each keeps its least and its greatest
-//! value with their instants. When the buckets run out their width doubles. So the
+//! Time is cut into buckets of equal width; each keeps its least, its greatest and its
+//! last value with their instants. When the buckets run out their width doubles. So the
 //! curve's extremes are exact however coarse it is.
 
-/// Buckets at most; each gives up to two points.
-const MAX_BUCKETS: usize = 2048;
+/// Buckets at most; each gives up to three points.
+const MAX_BUCKETS: usize = 1364;
 /// Width of a bucket at the beginning, in ticks.
 const FIRST_WIDTH: u64 = 1 << 10;
 
@@ -15,6 +15,7 @@ struct Bucket {
     number: u64,
     least: (u64, u64),
     greatest: (u64, u64),
+    last: (u64, u64),
 }
 
 /// The curve while it grows.
@@ -45,6 +46,7 @@ impl Curve {
     pub(crate) fn add(&mut self, key: u64, value: u64) {
         match &mut self.open {
             Some(open) if key < self.end => {
+                open.last = (key, value);
                 if value < open.least.1 {
                     open.least = (key, value);
                 }
@@ -65,10 +67,12 @@ impl Curve {
         let number = key.saturating_sub(self.start) >> self.width_log2;
         let last = key.saturating_sub(self.start) | ((1 << self.width_log2) - 1);
         self.end = self.start.saturating_add(last).saturating_add(1);
+        let first = (key, value);
         self.open = Some(Bucket {
             number,
-            least: (key, value),
-            greatest: (key, value),
+            least: first,
+            greatest: first,
+            last: first,
         });
     }
 
@@ -89,23 +93,20 @@ impl Curve {
 
     /// Points in order of time: (key, value).
     pub(crate) fn points(&self) -> Vec<(u64, u64)> {
-        let mut points = Vec::with_capacity(self.done.len() * 2 + 2);
+        let mut points = Vec::with_capacity(self.done.len() * 3 + 3);
         for bucket in self.done.iter().chain(&self.open) {
-            let (a, b) = (
-                bucket.least.min(bucket.greatest),
-                bucket.least.max(bucket.greatest),
-            );
-            points.push(a);
-            if b != a {
-                points.push(b);
-            }
+            let mut three = [bucket.least, bucket.greatest, bucket.last];
+            three.sort_by_key(|point| point.0);
+            points.extend(three);
         }
+        points.dedup();
         points
     }
 }
 
 impl Bucket {
     fn absorb(&mut self, later: &Bucket) {
+        self.last = later.last;
         if later.least.1 < self.least.1 {
             self.least = later.least;
         }
@@ -132,7 +133,7 @@ mod tests {
                 values.push((key, value));
             }
             let points = curve.points();
-            prop_assert!(points.len() <= 2 * MAX_BUCKETS + 2);
+            prop_assert!(points.len() <= 3 * MAX_BUCKETS + 3);
             prop_assert!(points.is_sorted_by_key(|point| point.0));
             prop_assert!(values.len() > 500 || points.iter().all(|point| values.contains(point)));
             let value = |p: &(u64, u64)| p.1;

@@ -3,7 +3,7 @@
 //! Sums are kept once, for the whole trace and for each thread; a frame is the
 //! difference between its two marks. So several loops cost no more than one.
 
-use super::counts::Counts;
+use super::counts::{Counts, Tally};
 use crate::replay::{Outcome, Span, Step, StepKind};
 use heapreel_format::LoopId;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(crate) struct FrameFacts {
     pub(crate) live_blocks: u64,
     pub(crate) peak_bytes: u64,
     pub(crate) in_phase: bool,
-    /// The thread that set the mark at its end.
+    /// The loop's own thread: the one that set the mark at its start.
     pub(crate) thread: u32,
 }
 
@@ -57,8 +57,10 @@ pub(crate) struct LoopFacts {
 struct Open {
     start: u64,
     all: Counts,
-    /// Each thread's sums at the start: whose the frame is shows at its end.
-    threads: Vec<Counts>,
+    /// The thread that set the mark at the start; none before the first mark.
+    thread: Option<u32>,
+    /// That thread's sums there.
+    own: Counts,
     slowest: SlowestCall,
     temporary: u64,
     peak_bytes: u64,
@@ -75,8 +77,8 @@ pub(crate) struct LiveNow {
 /// All loops, and the sums that they are differences of.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameTable {
-    pub(crate) all: Counts,
-    pub(crate) threads: Vec<Counts>,
+    pub(crate) all: Tally,
+    pub(crate) threads: Vec<Tally>,
     pub(crate) loops: BTreeMap<LoopId, LoopFacts>,
     /// The loop whose frames decide what is temporary.
     pub(crate) primary: LoopId,
@@ -98,8 +100,8 @@ impl FrameTable {
         first_key: u64,
     ) -> FrameTable {
         let mut table = FrameTable {
-            all: Counts::default(),
-            threads: vec![Counts::default(); threads.max(1)],
+            all: Tally::default(),
+            threads: vec![Tally::default(); threads.max(1)],
             loops: loops.map(|id| (id, LoopFacts::default())).collect(),
             primary: main.unwrap_or_default(),
             chosen: main.is_some(),
@@ -112,14 +114,10 @@ impl FrameTable {
 
     /// Forgets all frames and sums; the stretch before the first mark begins here.
     pub(crate) fn begin_window(&mut self, key: u64) {
-        self.all = Counts::default();
-        self.threads
-            .iter_mut()
-            .for_each(|counts| *counts = Counts::default());
-        let threads = vec![Counts::default(); self.threads.len()];
+        self.all = Tally::default();
+        self.threads.fill(Tally::default());
         self.start_up = Open {
             start: key,
-            threads,
             in_phase: self.phases_open > 0,
             ..Open::default()
         };
@@ -132,18 +130,7 @@ impl FrameTable {
     }
 
     pub(crate) fn on_events(&mut self, span: Span<'_>, span_peak: u64) {
-        let mut slowest: Option<&Step> = None;
-        let mut highest = 0;
-        for (step, effect) in span.ticks() {
-            self.all.add_step(step, effect);
-            if let Some(thread) = self.threads.get_mut(step.thread as usize) {
-                thread.add_step(step, effect);
-            }
-            if step.latency > highest {
-                highest = step.latency;
-                slowest = Some(step);
-            }
-        }
+        let slowest = self.count(span);
         self.count_temporary(span);
         for open in self
             .loops
@@ -158,19 +145,32 @@ impl FrameTable {
         }
     }
 
+    /// Adds up; gives the slowest call.
+    fn count<'a>(&mut self, span: Span<'a>) -> Option<&'a Step> {
+        let mut highest = 0;
+        let mut slowest = 0;
+        for (at, (step, effect)) in span.ticks().enumerate() {
+            self.all.add(step, effect);
+            if let Some(thread) = self.threads.get_mut(step.thread as usize) {
+                thread.add(step, effect);
+            }
+            if step.latency > highest {
+                highest = step.latency;
+                slowest = at;
+            }
+        }
+        span.steps.get(slowest)
+    }
+
     fn count_temporary(&mut self, span: Span<'_>) {
-        for open in self
-            .loops
-            .values_mut()
-            .filter(|facts| facts.marks > 0)
-            .map(|facts| &mut facts.open)
-        {
-            let dead = span.ticks().filter(|(step, effect)| {
-                step.kind == StepKind::Release
-                    && effect.outcome == Outcome::Released
-                    && effect.block.key >= open.start
+        let begun = self.loops.values_mut().filter(|facts| facts.marks > 0);
+        for open in begun.map(|facts| &mut facts.open) {
+            let dead = span.ticks().map(|(step, effect)| {
+                let released =
+                    step.kind == StepKind::Release && effect.outcome == Outcome::Released;
+                u64::from(released & (effect.block.key >= open.start))
             });
-            open.temporary += dead.count() as u64;
+            open.temporary += dead.sum::<u64>();
         }
     }
 
@@ -187,7 +187,7 @@ impl FrameTable {
             facts.frames.push(frame);
         }
         facts.marks += 1;
-        facts.open = self.open(step.key, std::mem::take(&mut facts.open.threads), live);
+        facts.open = self.open(step, live);
         self.loops.insert(id, facts);
         self.choose_primary();
         id == self.primary
@@ -231,13 +231,12 @@ impl FrameTable {
         self.loops = loops;
     }
 
-    fn open(&self, key: u64, mut threads: Vec<Counts>, live: LiveNow) -> Open {
-        threads.clear();
-        threads.extend_from_slice(&self.threads);
+    fn open(&self, step: &Step, live: LiveNow) -> Open {
         Open {
-            start: key,
-            all: self.all,
-            threads,
+            start: step.key,
+            all: self.all.counts(),
+            thread: Some(step.thread),
+            own: self.of_thread(step.thread),
             slowest: SlowestCall::default(),
             temporary: 0,
             peak_bytes: live.bytes,
@@ -245,16 +244,20 @@ impl FrameTable {
         }
     }
 
-    fn close(&self, open: &Open, key: u64, thread: u32, live: LiveNow) -> FrameFacts {
-        let at = thread as usize;
-        let own = match (self.threads.get(at), open.threads.get(at)) {
-            (Some(now), Some(before)) => now.since(before),
-            _ => Counts::default(),
-        };
+    fn of_thread(&self, thread: u32) -> Counts {
+        self.threads
+            .get(thread as usize)
+            .map_or_else(Counts::default, Tally::counts)
+    }
+
+    /// The stretch before the first mark belongs to whoever sets that mark.
+    fn close(&self, open: &Open, key: u64, marked_by: u32, live: LiveNow) -> FrameFacts {
+        let thread = open.thread.unwrap_or(marked_by);
+        let own = self.of_thread(thread).since(&open.own);
         FrameFacts {
             start: open.start,
             end: key.max(open.start),
-            all: self.all.since(&open.all),
+            all: self.all.counts().since(&open.all),
             own,
             slowest: open.slowest,
             temporary: open.temporary,

@@ -14,7 +14,6 @@ const BUCKETS: usize = SUBS * (64 - SUB_BITS as usize + 1);
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     counts: Vec<u64>,
-    pub(crate) count: u64,
     pub(crate) sum: u64,
     pub(crate) max: u64,
 }
@@ -23,7 +22,6 @@ impl Default for Histogram {
     fn default() -> Self {
         Histogram {
             counts: vec![0; BUCKETS],
-            count: 0,
             sum: 0,
             max: 0,
         }
@@ -34,22 +32,22 @@ impl Histogram {
     #[inline(always)]
     pub(crate) fn add(&mut self, value: u64) {
         self.counts[bucket_of(value)] += 1;
-        self.count += 1;
-        self.sum = self.sum.saturating_add(value);
+        self.sum = self.sum.wrapping_add(value);
         self.max = self.max.max(value);
     }
 
+    /// How many values.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
     pub(crate) fn mean(&self) -> f64 {
-        if self.count == 0 {
-            0.0
-        } else {
-            self.sum as f64 / self.count as f64
-        }
+        self.sum as f64 / self.count().max(1) as f64
     }
 
     /// The value that the share `q` of all values does not exceed.
     pub(crate) fn quantile(&self, q: f64) -> u64 {
-        let wanted = ((self.count as f64 * q).ceil() as u64).max(1);
+        let wanted = ((self.count() as f64 * q).ceil() as u64).max(1);
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
             seen += count;

@@ -8,28 +8,31 @@ use super::curve::Curve;
 use crate::replay::{Block, Effect, Outcome, Span, Step, StepKind};
 
 /// What is known of one backtrace.
+///
+/// PERF: what every event touches fills the first cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct StackFacts {
     pub(crate) allocations: u64,
-    pub(crate) reallocations: u64,
-    pub(crate) failed: u64,
+    pub(crate) frees: u64,
     pub(crate) requested_bytes: u64,
     /// Inside the allocator: acquisitions from here and releases of its blocks.
     pub(crate) ticks: u64,
     pub(crate) slowest: u64,
-    pub(crate) frees: u64,
+    pub(crate) live_bytes: u64,
+    pub(crate) live_blocks: u64,
+    /// The peak for which `at_peak…` were noted.
+    noted: u64,
+    at_peak_bytes: u64,
+    at_peak_blocks: u64,
+    pub(crate) reallocations: u64,
+    pub(crate) failed: u64,
     pub(crate) foreign_frees: u64,
     pub(crate) temporary: u64,
     pub(crate) temporary_bytes: u64,
-    pub(crate) live_bytes: u64,
-    pub(crate) live_blocks: u64,
-    /// The most bytes it ever held.
-    pub(crate) own_peak: u64,
-    at_peak_bytes: u64,
-    at_peak_blocks: u64,
-    /// The peak for which `at_peak…` were noted.
-    noted: u64,
 }
+
+const _: () = assert!(size_of::<StackFacts>() == 128);
 
 /// What is known of one segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +86,8 @@ impl Ledger {
 
     /// Takes over a block that was live before the first step.
     pub(crate) fn begin_with(&mut self, block: &Block) {
-        self.hold(block.stack, block.segment, block.size as i64, 1);
+        self.hold(block.stack, block.size as i64, 1);
+        self.hold_in_segment(block.segment, block.size as i64, 1);
         self.live_bytes += block.size;
         self.live_blocks += 1;
         self.peak = PeakFacts {
@@ -101,7 +105,6 @@ impl Ledger {
             *stack = StackFacts {
                 live_bytes,
                 live_blocks,
-                own_peak: live_bytes,
                 ..StackFacts::default()
             };
         }
@@ -140,9 +143,9 @@ impl Ledger {
 
     pub(crate) fn on_events(&mut self, span: Span<'_>) {
         for (step, effect) in span.ticks() {
-            self.count(step, effect);
-            if effect.delta != 0 || effect.outcome != Outcome::Nothing {
-                self.move_bytes(step, effect);
+            match effect.outcome {
+                Outcome::Acquired | Outcome::Released => self.acquired_or_released(step, effect),
+                _ => self.other(step, effect),
             }
         }
     }
@@ -157,90 +160,102 @@ impl Ledger {
         }
     }
 
+    /// Nearly all steps.
+    ///
+    /// PERF: which of the two it is, nobody can predict; so both are the same code.
     #[inline(always)]
-    fn count(&mut self, step: &Step, effect: &Effect) {
-        match step.kind {
-            StepKind::Alloc | StepKind::AllocZeroed => {
-                let facts = self.stack(step.stack);
-                facts.allocations += 1;
-                facts.requested_bytes += step.size;
-                facts.ticks += step.latency;
-                facts.slowest = facts.slowest.max(step.latency);
-                let segment = self.segment(step.segment);
-                segment.allocations += 1;
-                segment.requested_bytes += step.size;
-            }
-            StepKind::Release => self.count_release(step, effect),
-            StepKind::ReallocEnd => {
-                let facts = self.stack(step.stack);
-                facts.reallocations += 1;
-                facts.requested_bytes += step.size;
-                facts.ticks += step.latency;
-                facts.slowest = facts.slowest.max(step.latency);
-                self.segment(step.segment).requested_bytes += step.size;
-            }
-            StepKind::FailedAlloc | StepKind::FailedRealloc => {
-                let facts = self.stack(step.stack);
-                facts.failed += 1;
-                facts.ticks += step.latency;
-            }
-            _ => {}
-        }
-    }
-
-    #[inline(always)]
-    fn count_release(&mut self, step: &Step, effect: &Effect) {
-        if effect.outcome != Outcome::Released {
-            return;
-        }
+    fn acquired_or_released(&mut self, step: &Step, effect: &Effect) {
         let block = &effect.block;
-        let temporary = block.key >= self.frame_start;
-        let foreign = block.thread != step.thread;
-        let facts = self.stack(block.stack);
-        facts.frees += 1;
-        facts.ticks += step.latency;
-        facts.foreign_frees += u64::from(foreign);
-        facts.temporary += u64::from(temporary);
-        facts.temporary_bytes += if temporary { block.size } else { 0 };
+        let released = effect.outcome == Outcome::Released;
+        let counts = released & (step.kind == StepKind::Release);
+        let (stack, segment) = if released {
+            (block.stack, block.segment)
+        } else {
+            (step.stack, step.segment)
+        };
+        let asked_for = if released { 0 } else { step.size };
+        let blocks = if released { -1 } else { 1 };
+        let facts = self.hold(stack, effect.delta, blocks);
+        facts.allocations += u64::from(!released);
+        facts.frees += u64::from(counts);
+        facts.requested_bytes = facts.requested_bytes.wrapping_add(asked_for);
+        facts.ticks = facts.ticks.wrapping_add(step.latency);
+        facts.slowest = facts.slowest.max(if released { 0 } else { step.latency });
+        let of_segment = self.hold_in_segment(segment, effect.delta, blocks);
+        of_segment.allocations += u64::from(!released);
+        of_segment.requested_bytes = of_segment.requested_bytes.wrapping_add(asked_for);
+        self.live_blocks = self.live_blocks.wrapping_add_signed(blocks);
+        self.changed(step.key, effect.delta);
+        let temporary = counts & (block.key >= self.frame_start);
+        let foreign = counts & (block.thread != step.thread);
+        if temporary | foreign {
+            let facts = self.stack(stack);
+            facts.temporary += u64::from(temporary);
+            facts.temporary_bytes += if temporary { block.size } else { 0 };
+            facts.foreign_frees += u64::from(foreign);
+        }
     }
 
-    #[inline(always)]
-    fn move_bytes(&mut self, step: &Step, effect: &Effect) {
-        let (old, new) = (&effect.block, step.size as i64);
+    /// Reallocations, failed requests, releases of unknown blocks.
+    fn other(&mut self, step: &Step, effect: &Effect) {
+        let old = &effect.block;
         match effect.outcome {
-            Outcome::Acquired | Outcome::ResizedUnknown => {
-                self.hold(step.stack, step.segment, new, 1);
+            Outcome::Moving => {
+                self.hold(old.stack, effect.delta, 0);
+                self.hold_in_segment(old.segment, effect.delta, 0);
+            }
+            Outcome::Resized => {
+                self.hold(old.stack, (old.size as i64).wrapping_neg(), -1);
+                self.hold_in_segment(old.segment, (old.size as i64).wrapping_neg(), -1);
+                self.reallocated(step);
+            }
+            Outcome::ResizedUnknown => {
+                self.reallocated(step);
                 self.live_blocks += 1;
             }
-            Outcome::Released => {
-                self.hold(old.stack, old.segment, effect.delta, -1);
-                self.live_blocks = self.live_blocks.saturating_sub(1);
+            Outcome::Nothing
+                if matches!(step.kind, StepKind::FailedAlloc | StepKind::FailedRealloc) =>
+            {
+                let facts = self.stack(step.stack);
+                facts.failed += 1;
+                facts.ticks = facts.ticks.wrapping_add(step.latency);
+                return;
             }
-            Outcome::Moving => self.hold(old.stack, old.segment, effect.delta, 0),
-            Outcome::Resized => {
-                self.hold(old.stack, old.segment, -(old.size as i64), -1);
-                self.hold(step.stack, step.segment, new, 1);
-            }
-            Outcome::UnknownRelease | Outcome::Nothing => return,
+            _ => return,
         }
-        self.live_bytes = self.live_bytes.saturating_add_signed(effect.delta);
-        self.curve.add(step.key, self.live_bytes);
-        if self.live_bytes > self.span_peak {
-            self.span_peak = self.live_bytes;
-            if self.live_bytes > self.peak.bytes {
-                self.peak = PeakFacts {
-                    bytes: self.live_bytes,
-                    blocks: self.live_blocks,
-                    key: step.key,
-                };
-                self.peaks += 1;
-            }
+        self.changed(step.key, effect.delta);
+    }
+
+    /// A block has its new size: it belongs to whoever asked for that.
+    fn reallocated(&mut self, step: &Step) {
+        let facts = self.hold(step.stack, step.size as i64, 1);
+        facts.reallocations += 1;
+        facts.requested_bytes = facts.requested_bytes.wrapping_add(step.size);
+        facts.ticks = facts.ticks.wrapping_add(step.latency);
+        facts.slowest = facts.slowest.max(step.latency);
+        let segment = self.hold_in_segment(step.segment, step.size as i64, 1);
+        segment.requested_bytes = segment.requested_bytes.wrapping_add(step.size);
+    }
+
+    /// Live bytes changed by `delta`.
+    #[inline(always)]
+    fn changed(&mut self, key: u64, delta: i64) {
+        self.live_bytes = self.live_bytes.wrapping_add_signed(delta);
+        self.curve.add(key, self.live_bytes);
+        self.span_peak = self.span_peak.max(self.live_bytes);
+        if self.live_bytes > self.peak.bytes {
+            self.peak = PeakFacts {
+                bytes: self.live_bytes,
+                blocks: self.live_blocks,
+                key,
+            };
+            self.peaks += 1;
         }
     }
 
-    /// Adds to what a stack and a segment hold.
+    /// Adds to what a stack holds.
     #[inline(always)]
-    fn hold(&mut self, stack: u32, segment: u16, bytes: i64, blocks: i64) {
+    fn hold(&mut self, stack: u32, bytes: i64, blocks: i64) -> &mut StackFacts {
         let peaks = self.peaks;
         let facts = self.stack(stack);
         if facts.noted != peaks {
@@ -248,18 +263,19 @@ impl Ledger {
             facts.at_peak_bytes = facts.live_bytes;
             facts.at_peak_blocks = facts.live_blocks;
         }
-        facts.live_bytes = facts.live_bytes.saturating_add_signed(bytes);
-        facts.live_blocks = facts.live_blocks.saturating_add_signed(blocks);
-        facts.own_peak = facts.own_peak.max(facts.live_bytes);
-        self.hold_in_segment(segment, bytes, blocks);
+        facts.live_bytes = facts.live_bytes.wrapping_add_signed(bytes);
+        facts.live_blocks = facts.live_blocks.wrapping_add_signed(blocks);
+        facts
     }
 
+    /// Adds to what a segment holds.
     #[inline(always)]
-    fn hold_in_segment(&mut self, segment: u16, bytes: i64, blocks: i64) {
+    fn hold_in_segment(&mut self, segment: u16, bytes: i64, blocks: i64) -> &mut SegmentFacts {
         let facts = self.segment(segment);
-        facts.live_bytes = facts.live_bytes.saturating_add_signed(bytes);
-        facts.live_blocks = facts.live_blocks.saturating_add_signed(blocks);
+        facts.live_bytes = facts.live_bytes.wrapping_add_signed(bytes);
+        facts.live_blocks = facts.live_blocks.wrapping_add_signed(blocks);
         facts.peak_bytes = facts.peak_bytes.max(facts.live_bytes);
+        facts
     }
 
     #[inline(always)]

@@ -13,13 +13,13 @@ mod slow_calls;
 mod timeline;
 mod window;
 
-pub use counts::Counts;
+pub(crate) use counts::Counts;
 
 pub(crate) use calls::{Calls, CostSamples};
 pub(crate) use frame_table::{FrameFacts, FrameTable, LiveNow, LoopFacts};
 pub(crate) use growth::Samples;
 pub(crate) use histogram::Histogram;
-pub(crate) use latency::{CLASSES, Latency};
+pub(crate) use latency::{CLASSES, Latency, Operation};
 pub(crate) use ledger::Ledger;
 pub(crate) use slow_calls::SlowCalls;
 pub(crate) use timeline::Timeline;

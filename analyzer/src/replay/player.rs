@@ -95,7 +95,7 @@ pub struct Anomalies {
     pub acquired_while_live: u64,
     /// The same where events were lost or recording was off before: no fault of order.
     pub acquired_after_gap: u64,
-    /// Releases of addresses not live: (key, address), the first [`MAX_UNKNOWN`].
+    /// Releases of addresses not live: (key, address), the first `MAX_UNKNOWN`.
     pub unknown: Vec<(u64, u64)>,
 }
 
@@ -145,55 +145,47 @@ impl Player {
 
     /// Plays a batch and shows it to `observer`, up to where that has enough.
     pub fn play(&mut self, batch: &mut Batch, observer: &mut impl Observer) {
-        self.effects.clear();
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.clear();
+        effects.resize(batch.steps.len(), Effect::default());
         let mut shown = 0;
         let mut at = 0;
         while at < batch.steps.len() {
             if at % 16 == 0 && self.live.is_large() {
                 self.warm(&batch.steps[at..]);
             }
-            let step = batch.steps[at];
+            let step = &batch.steps[at];
             if step.kind == StepKind::Rare {
-                self.show(batch, shown..at, observer);
-                self.effects.push(Effect::default());
+                show(batch, &effects, shown..at, observer);
                 shown = at + 1;
                 if let Some(rare) = batch.rares.get(step.address as usize) {
                     self.note_gap(step.key, rare);
-                    observer.on_rare(&step, rare);
+                    observer.on_rare(step, rare);
                 }
                 if observer.done() {
-                    return;
+                    shown = batch.steps.len();
+                    break;
                 }
             } else {
-                let effect = self.apply(&step);
+                self.apply(step, &mut effects[at]);
                 if let Some(occupant) = self.occupant.take() {
                     // The occupant goes first, in a step of its own.
                     self.note_occupied(&occupant);
-                    batch.steps.insert(
-                        at,
-                        Step {
-                            kind: StepKind::Evict,
-                            ..step
-                        },
-                    );
-                    self.effects.push(released(occupant));
+                    let evict = Step {
+                        kind: StepKind::Evict,
+                        latency: 0,
+                        cost: 0,
+                        ..*step
+                    };
+                    batch.steps.insert(at, evict);
+                    effects.insert(at, released(&occupant));
                     at += 1;
                 }
-                self.effects.push(effect);
             }
             at += 1;
         }
-        self.show(batch, shown..at, observer);
-    }
-
-    fn show(&self, batch: &Batch, range: std::ops::Range<usize>, observer: &mut impl Observer) {
-        if !range.is_empty() {
-            let steps = &batch.steps[range.clone()];
-            observer.on_events(Span {
-                steps,
-                effects: &self.effects[range],
-            });
-        }
+        show(batch, &effects, shown..batch.steps.len(), observer);
+        self.effects = effects;
     }
 
     fn warm(&mut self, steps: &[Step]) {
@@ -202,36 +194,30 @@ impl Player {
         }
     }
 
+    /// Changes the live set; `effect` is a default one and is filled in.
     #[inline(always)]
-    fn apply(&mut self, step: &Step) -> Effect {
+    fn apply(&mut self, step: &Step, effect: &mut Effect) {
         match step.kind {
-            StepKind::Alloc | StepKind::AllocZeroed => self.acquire(step),
-            StepKind::Release | StepKind::ReleaseInFlight => self.release(step),
-            StepKind::MoveOut => self.move_out(step),
-            StepKind::ResizeBegin => self.resize_begin(step),
-            StepKind::ReallocEnd if step.address == step.old_address => self.resize_end(step),
-            StepKind::ReallocEnd => self.move_in(step),
-            StepKind::FailedAlloc | StepKind::FailedRealloc | StepKind::Rare | StepKind::Evict => {
-                Effect::default()
+            StepKind::Alloc | StepKind::AllocZeroed => {
+                fill(self.live.claim(step.address, &mut self.occupant), step);
+                effect.delta = step.size as i64;
+                effect.outcome = Outcome::Acquired;
             }
-        }
-    }
-
-    #[inline(always)]
-    fn acquire(&mut self, step: &Step) -> Effect {
-        self.occupant = self.live.insert(step.address, block_of(step));
-        Effect {
-            delta: step.size as i64,
-            outcome: Outcome::Acquired,
-            ..Effect::default()
-        }
-    }
-
-    #[inline(always)]
-    fn release(&mut self, step: &Step) -> Effect {
-        match self.live.remove(step.address) {
-            Some(block) => released(block),
-            None => self.unknown(step),
+            StepKind::Release | StepKind::ReleaseInFlight => match self.live.take(step.address) {
+                Some(block) => {
+                    effect.block = *block;
+                    effect.delta = (effect.block.size as i64).wrapping_neg();
+                    effect.outcome = Outcome::Released;
+                }
+                None => *effect = self.unknown(step),
+            },
+            StepKind::MoveOut => *effect = self.move_out(step),
+            StepKind::ResizeBegin => *effect = self.resize_begin(step),
+            StepKind::ReallocEnd if step.address == step.old_address => {
+                *effect = self.resize_end(step)
+            }
+            StepKind::ReallocEnd => *effect = self.move_in(step),
+            StepKind::FailedAlloc | StepKind::FailedRealloc | StepKind::Rare | StepKind::Evict => {}
         }
     }
 
@@ -256,7 +242,7 @@ impl Player {
         };
         let before = *block;
         block.size = before.size.min(step.size);
-        let delta = block.size as i64 - before.size as i64;
+        let delta = (block.size as i64).wrapping_sub(before.size as i64);
         Effect {
             block: before,
             delta,
@@ -324,17 +310,38 @@ impl Player {
     }
 }
 
+fn show(
+    batch: &Batch,
+    effects: &[Effect],
+    range: std::ops::Range<usize>,
+    observer: &mut impl Observer,
+) {
+    if !range.is_empty() {
+        let steps = &batch.steps[range.clone()];
+        observer.on_events(Span {
+            steps,
+            effects: &effects[range],
+        });
+    }
+}
+
+/// Makes `block` the one that an acquisition makes.
+#[inline(always)]
+fn fill(block: &mut Block, step: &Step) {
+    block.size = step.size;
+    block.key = step.key;
+    block.stack = step.stack;
+    block.context = step.context;
+    block.thread = step.thread;
+    block.segment = step.segment;
+    block.resized = false;
+}
+
 /// The block that an acquisition makes.
 fn block_of(step: &Step) -> Block {
-    Block {
-        size: step.size,
-        key: step.key,
-        stack: step.stack,
-        context: step.context,
-        thread: step.thread,
-        segment: step.segment,
-        resized: false,
-    }
+    let mut block = Block::default();
+    fill(&mut block, step);
+    block
 }
 
 /// The blocks that were live where the trace begins, by address.
@@ -363,17 +370,18 @@ fn resized(before: &Block, step: &Step) -> Block {
 }
 
 fn resized_effect(before: Block, step: &Step) -> Effect {
+    let delta = (step.size as i64).wrapping_sub(before.size as i64);
     Effect {
         block: before,
-        delta: step.size as i64 - before.size as i64,
+        delta,
         outcome: Outcome::Resized,
     }
 }
 
-fn released(block: Block) -> Effect {
+fn released(block: &Block) -> Effect {
     Effect {
-        block,
-        delta: -(block.size as i64),
+        block: *block,
+        delta: (block.size as i64).wrapping_neg(),
         outcome: Outcome::Released,
     }
 }
