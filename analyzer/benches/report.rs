@@ -38,7 +38,7 @@ fn main() {
         trace.bytes() as f64 / events as f64,
         trace.chunks().len()
     );
-    let mut measure = |stage: &str, work: fn(&Trace)| {
+    let measure = |stage: &str, work: fn(&Trace)| {
         let mut rates: Vec<f64> = (0..if quick { 1 } else { rounds })
             .map(|_| {
                 let begun = Instant::now();

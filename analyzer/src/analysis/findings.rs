@@ -179,9 +179,14 @@ fn unexplained_spikes(game_loop: &LoopAnalysis) -> Option<Weighed> {
         .iter()
         .find(|spike| spike.verdict == Verdict::NotExplained)?;
     let text = format!(
-        "{} of {} are not explained by allocation: {} {} took {}, {} of it in the allocator",
+        "{} of {} {} not explained by allocation: {} {} took {}, {} of it in the allocator",
         count(spikes.not_explained),
         plural(spikes.count, "spike frame"),
+        if spikes.not_explained == 1 {
+            "is"
+        } else {
+            "are"
+        },
         frame_word(game_loop),
         worst.frame,
         nanos(worst.duration_nanos),
@@ -231,32 +236,22 @@ fn steady_calls(analysis: &Analysis, game_loop: &LoopAnalysis) -> Option<Weighed
 fn leaks(analysis: &Analysis) -> Option<Weighed> {
     let leaks = &analysis.leaks;
     // Only what came after the first frame mark: start-up's singletons are no leak.
-    let first = analysis.loops.first().map_or(0, |game_loop| {
-        game_loop.start_up.start_nanos + game_loop.start_up.duration_nanos
-    });
-    let leaking = leaks.sites.iter().filter(|site| {
-        site.newest_nanos >= first
-            && site.oldest_nanos >= first
-            && (site.blocks >= LEAK_BLOCKS || site.bytes >= LEAK_BYTES)
-    });
-    let (mut sites, mut blocks, mut size, mut worst) = (0, 0, 0, None);
-    for site in leaking {
-        sites += 1;
-        blocks += site.blocks;
-        size += site.bytes;
-        worst = worst.or(Some(site));
-    }
-    let worst = worst?;
-    let name = &analysis.sites[worst.site as usize].name;
-    let whose = if sites == 1 {
-        format!("all from {name}")
-    } else {
-        format!(
+    let leaking =
+        |site: &&LeakSite| site.later_blocks >= LEAK_BLOCKS || site.later_bytes >= LEAK_BYTES;
+    let mut sites: Vec<_> = leaks.sites.iter().filter(leaking).collect();
+    sites.sort_by_key(|site| (std::cmp::Reverse(site.later_bytes), site.site));
+    let blocks: u64 = sites.iter().map(|site| site.later_blocks).sum();
+    let size: u64 = sites.iter().map(|site| site.later_bytes).sum();
+    let worst = sites.first()?;
+    let name = &worst.name;
+    let whose = match sites.len() as u64 {
+        1 => format!("all from {name}"),
+        count => format!(
             "from {}, most from {name}: {} in {}",
-            plural(sites, "call site"),
-            bytes(worst.bytes),
-            plural(worst.blocks, "block")
-        )
+            plural(count, "call site"),
+            bytes(worst.later_bytes),
+            plural(worst.later_blocks, "block")
+        ),
     };
     let (word, severity) = if leaks.leaked {
         ("were never given back", Severity::Warning)
@@ -276,7 +271,7 @@ fn leaks(analysis: &Analysis) -> Option<Weighed> {
     let share = size as f64 / analysis.peak.bytes.max(1) as f64;
     Some((
         20.0 + share,
-        finding("leak", severity, text, format!("heapreel leaks {FILE}")),
+        finding("leaks", severity, text, format!("heapreel leaks {FILE}")),
     ))
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn growing(facts: &Facts, sites: &Sites, times: &Times) -> Vec<Growth
             let mut growth = judge(&curve[skip..], least)?;
             let seconds = times.nanos(keys[keys.len() - 1] - keys[skip]) as f64 / 1e9;
             growth.site = site;
+            growth.name = sites.name(site);
             growth.bytes_per_second =
                 (growth.to_bytes - growth.from_bytes) as f64 / seconds.max(1e-9);
             Some(growth)
@@ -69,6 +70,7 @@ fn judge(curve: &[u64], least: u64) -> Option<Growth> {
     let steady = rising >= RISING_SHARE && falling <= FALLING_SHARE && late >= LATE_SHARE;
     steady.then_some(Growth {
         site: 0,
+        name: String::new(),
         from_bytes: from,
         to_bytes: to,
         bytes_per_second: 0.0,

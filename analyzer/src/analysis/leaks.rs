@@ -38,6 +38,7 @@ pub(crate) fn leaks(
     word: LeakWord,
 ) -> Leaks {
     let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+    let first_mark = first_mark(facts);
     // Without a window also what a snapshot brought along from before the start.
     let from = if word == LeakWord::Window {
         facts.from
@@ -48,9 +49,9 @@ pub(crate) fn leaks(
         groups
             .entry(sites.of_any(block.stack))
             .or_default()
-            .add(block);
+            .add(block, first_mark);
     }
-    let mut rows: Vec<_> = groups
+    let mut rows: Vec<LeakSite> = groups
         .into_iter()
         .map(|(site, group)| group.row(site, facts, times))
         .collect();
@@ -61,6 +62,9 @@ pub(crate) fn leaks(
             row.site,
         )
     });
+    for row in &mut rows {
+        row.name = sites.name(row.site);
+    }
     Leaks {
         word: word.text().to_owned(),
         leaked: word == LeakWord::Leaked,
@@ -70,10 +74,19 @@ pub(crate) fn leaks(
     }
 }
 
+/// Where the main loop's first frame begins; 0 without frames.
+fn first_mark(facts: &Facts) -> u64 {
+    let main = facts.frames.loops.get(&facts.frames.primary);
+    main.filter(|facts| facts.marks > 0)
+        .map_or(0, |facts| facts.before.end)
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Group {
     blocks: u64,
     bytes: u64,
+    later_blocks: u64,
+    later_bytes: u64,
     oldest: u64,
     newest: u64,
 }
@@ -83,6 +96,8 @@ impl Default for Group {
         Group {
             blocks: 0,
             bytes: 0,
+            later_blocks: 0,
+            later_bytes: 0,
             oldest: u64::MAX,
             newest: 0,
         }
@@ -90,8 +105,12 @@ impl Default for Group {
 }
 
 impl Group {
-    fn add(&mut self, block: &Block) {
+    fn add(&mut self, block: &Block, first_mark: u64) {
         self.blocks += 1;
+        if block.key >= first_mark {
+            self.later_blocks += 1;
+            self.later_bytes = self.later_bytes.saturating_add(block.size);
+        }
         self.bytes = self.bytes.saturating_add(block.size);
         self.oldest = self.oldest.min(block.key);
         self.newest = self.newest.max(block.key);
@@ -105,8 +124,11 @@ impl Group {
         };
         LeakSite {
             site,
+            name: String::new(),
             blocks: self.blocks,
             bytes: self.bytes,
+            later_blocks: self.later_blocks,
+            later_bytes: self.later_bytes,
             oldest_nanos: times.since_start(self.oldest),
             newest_nanos: times.since_start(self.newest),
             frames: frame(self.oldest).zip(frame(self.newest)),

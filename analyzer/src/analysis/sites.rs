@@ -39,6 +39,13 @@ impl Sites {
         self.of_stack.get(stack as usize).copied().unwrap_or(0)
     }
 
+    /// The name of a call site.
+    pub(crate) fn name(&self, site: u32) -> String {
+        self.rows
+            .get(site as usize)
+            .map_or_else(String::new, |row| row.name.clone())
+    }
+
     /// Groups the backtraces of a trace.
     pub(crate) fn new(
         trace: &Trace,

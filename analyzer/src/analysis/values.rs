@@ -638,10 +638,16 @@ pub struct Leaks {
 pub struct LeakSite {
     /// Index in [`Analysis::sites`].
     pub site: u32,
+    /// Its name.
+    pub name: String,
     /// Blocks.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Of the blocks those allocated after the main loop's first mark, or all without marks.
+    pub later_blocks: u64,
+    /// Their bytes.
+    pub later_bytes: u64,
     /// When the oldest was allocated.
     pub oldest_nanos: u64,
     /// When the newest was allocated.
@@ -655,6 +661,8 @@ pub struct LeakSite {
 pub struct Growth {
     /// Index in [`Analysis::sites`].
     pub site: u32,
+    /// Its name.
+    pub name: String,
     /// Live bytes where the steady part begins.
     pub from_bytes: u64,
     /// Live bytes at the end.
@@ -725,7 +733,7 @@ pub enum Severity {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Finding {
     /// Which kind: "untrusted", "failed", "spikes_explained", "spikes_not_explained",
-    /// "calls_per_frame", "leak", "growth".
+    /// "calls_per_frame", "leaks", "growth".
     pub kind: String,
     /// How much it matters.
     pub severity: Severity,

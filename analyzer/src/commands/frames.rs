@@ -60,6 +60,20 @@ enum Sort {
     Slowest,
 }
 
+/// What `--json` prints.
+#[derive(serde::Serialize)]
+struct Frames<'a> {
+    #[serde(rename = "loop")]
+    name: &'a str,
+    source: &'a str,
+    thread: &'a str,
+    budget_nanos: Option<u64>,
+    /// Durations in nanoseconds, sizes in bytes.
+    frames: &'a [FrameRow],
+    /// Distributions over all frames outside of phases.
+    steady: &'a heapreel_analyzer::LoopSummary,
+}
+
 /// Rows of a table where nothing else is asked for.
 const TABLE_ROWS: usize = 50;
 
@@ -89,7 +103,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.csv {
         print_text(&frames_csv(&rows))?;
     } else if args.json {
-        print_json(&rows)?;
+        print_json(&Frames {
+            name: &game_loop.name,
+            source: &game_loop.source,
+            thread: &game_loop.thread,
+            budget_nanos: Some(game_loop.budget_nanos).filter(|budget| *budget != u64::MAX),
+            frames: &rows,
+            steady: &game_loop.steady,
+        })?;
     } else {
         print(&frames_document(&analysis, game_loop, &rows, left_out))?;
     }

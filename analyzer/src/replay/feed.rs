@@ -6,7 +6,7 @@ use super::names::Dense;
 use heapreel_format::{ReadError, Trace};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// Batches that may wait: enough to even out the two threads' paces.
+/// Batches that may wait: few, so that they stay in the processor's caches.
 const AHEAD: usize = 8;
 
 /// Calls `take` with each batch of the merged sequence, until it gives false; tells

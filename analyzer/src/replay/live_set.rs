@@ -182,14 +182,14 @@ impl LiveSet {
     /// their cache misses overlap. Gives a number that only keeps the loads alive.
     #[inline]
     pub fn warm(&self, addresses: &[u64; 16]) -> u64 {
-        let homes = addresses.map(|address| self.home(hash(address)));
-        let entries = homes.map(|home| self.table[home]);
+        let mut entries = [0; 16];
+        for (entry, address) in entries.iter_mut().zip(addresses) {
+            *entry = self.table[self.home(hash(*address)) & (self.table.len() - 1)];
+        }
         let mut sum = 0;
-        for entry in entries {
-            if entry != 0 {
-                let (piece, at) = split(position(entry));
-                sum ^= self.slab[piece][at].address;
-            }
+        for entry in entries.into_iter().filter(|entry| *entry != 0) {
+            let (piece, at) = split(position(entry));
+            sum ^= self.slab[piece][at].address;
         }
         sum
     }

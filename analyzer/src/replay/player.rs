@@ -188,9 +188,15 @@ impl Player {
         self.effects = effects;
     }
 
+    #[inline]
     fn warm(&mut self, steps: &[Step]) {
         if let Some(next) = steps.first_chunk::<16>() {
-            self.warmth ^= self.live.warm(&std::array::from_fn(|at| next[at].address));
+            let mut addresses = [0; 16];
+            addresses
+                .iter_mut()
+                .zip(next)
+                .for_each(|(address, step)| *address = step.address);
+            self.warmth ^= self.live.warm(&addresses);
         }
     }
 

@@ -1,16 +1,15 @@
 //! The report: findings first, then everything else.
 
-use super::document::{Block, Document, Table};
+use super::document::{Align, Block, Document, Table};
 use super::summary::{
     frame_name, head, is_damaged, over_budget, per_frame, share_of, site_name, trouble,
 };
 use crate::units::{bytes, count, nanos, percent, plural};
 use crate::{Analysis, LatencyTable, LoopAnalysis, Site};
+use std::collections::BTreeSet;
 
 /// Call sites, slow calls and frames that a section lists.
 const ROWS: usize = 10;
-/// Widest bar of a histogram, in characters.
-const BAR: usize = 40;
 
 /// Everything that is known of a trace.
 pub fn report_document(analysis: &Analysis) -> Document {
@@ -200,44 +199,47 @@ fn latency(document: &mut Document, analysis: &Analysis) {
         ]);
     }
     document.table(table);
-    analysis
-        .latency
-        .iter()
-        .filter(|row| row.count > 0)
-        .for_each(|row| histogram(document, row));
+    histogram(document, &analysis.latency);
 }
 
-/// A bar for each power of two; its length is the count's logarithm.
-fn histogram(document: &mut Document, row: &LatencyTable) {
-    let most = row
-        .histogram
+/// Calls by power of two of latency, a column for each operation and size class.
+fn histogram(document: &mut Document, tables: &[LatencyTable]) {
+    let used: Vec<&LatencyTable> = tables.iter().filter(|table| table.count > 0).collect();
+    let from: BTreeSet<u64> = used
         .iter()
-        .map(|bucket| bucket.count)
-        .max()
-        .unwrap_or(0);
-    let length = |count: u64| match count {
-        0 => 0,
-        count => {
-            1 + ((count as f64).ln() / (most.max(2) as f64).ln() * (BAR - 1) as f64).round()
-                as usize
-        }
-    };
-    let digits = count(most).len();
-    let mut lines = vec![format!(
-        "{} {}: calls by latency (bars are logarithmic)",
-        row.operation, row.size_class
-    )];
-    lines.extend(row.histogram.iter().map(|bucket| {
-        let bar = "▇".repeat(length(bucket.count));
-        format!(
-            "{:>8} {:>digits$} {bar}",
-            nanos(bucket.from_nanos),
-            count(bucket.count)
+        .flat_map(|table| &table.histogram)
+        .map(|bucket| bucket.from_nanos)
+        .collect();
+    let title = |table: &&LatencyTable| {
+        let operation = table
+            .operation
+            .trim_end_matches("ation")
+            .replace("dealloc", "free");
+        (
+            format!("{operation} {}", table.size_class.trim_start_matches("to ")),
+            Align::Right,
         )
-        .trim_end()
-        .to_owned()
-    }));
-    document.blocks.push(Block::Code(lines));
+    };
+    let header = std::iter::once(("from".to_owned(), Align::Right)).chain(used.iter().map(title));
+    let mut histogram = Table {
+        header: header.collect(),
+        rows: Vec::new(),
+    };
+    for from in from {
+        let cell = |table: &&LatencyTable| {
+            let bucket = table
+                .histogram
+                .iter()
+                .find(|bucket| bucket.from_nanos == from);
+            bucket
+                .filter(|bucket| bucket.count > 0)
+                .map_or_else(String::new, |bucket| count(bucket.count))
+        };
+        let row = std::iter::once(nanos(from)).chain(used.iter().map(cell));
+        histogram.rows.push(row.collect());
+    }
+    document.line("Calls by latency, each row up to twice its beginning, clock overhead included:");
+    document.table(histogram);
 }
 
 fn slow_calls(document: &mut Document, analysis: &Analysis) {
