@@ -20,8 +20,8 @@ use std::sync::atomic::{
 const PLACES: usize = 1 << 20;
 /// Places tried before the table counts as full.
 const PROBES: usize = 64;
-/// Places in a thread's cache: 64 KiB, for a few thousand backtraces.
-const CACHED: usize = 4096;
+/// Places in a thread's cache: 256 KiB, touched as it fills, for the backtraces of a whole game.
+const CACHED: usize = 16384;
 
 #[repr(C)]
 struct PlaceInTable {
