@@ -3,7 +3,6 @@
 use super::clock::Times;
 use super::recording::CostModel;
 use super::sites::Sites;
-use super::stats::median;
 use super::values::{Bursts, Distribution, FrameRow, LoopAnalysis, LoopSummary};
 use crate::facts::{Facts, FrameFacts, LoopFacts};
 use crate::replay::Dense;
@@ -11,7 +10,11 @@ use heapreel_format::{FrameSource, LoopId, Trace};
 
 /// A frame that takes this many times the median is a spike, where no budget is given …
 pub const SPIKE_FACTOR: f64 = 1.5;
-/// … but only if it is also this much longer than the median: in a loop of tenths of
+/// … lies beyond the third quartile by this many times the distance between the first
+/// and the third (Tukey's outer fence): where a third of all frames is long, long frames
+/// are no spikes but the rule …
+pub const SPIKE_SPREADS: f64 = 3.0;
+/// … and only if it is also this much longer than the median: in a loop of tenths of
 /// milliseconds every interruption by the system would be one otherwise.
 pub const SPIKE_MIN_EXCESS_NANOS: u64 = 1_000_000;
 
@@ -146,14 +149,30 @@ impl LoopMaker<'_> {
             return (u64::MAX, format!("more than {most} allocations"));
         }
         let steady = frames.iter().filter(|frame| !frame.in_phase);
-        let median = median(steady.map(|frame| frame.net_nanos).collect());
-        let budget = (median as f64 * SPIKE_FACTOR).round() as u64;
-        let budget = budget.max(median.saturating_add(SPIKE_MIN_EXCESS_NANOS));
+        let budget = usual_budget(steady.map(|frame| frame.net_nanos).collect());
         (
             budget,
-            "1.5 times the median frame, at least 1 ms above it".to_owned(),
+            "1.5 times the median, 1 ms above it, and beyond the usual spread".to_owned(),
         )
     }
+}
+
+/// What frames usually stay below: see [`SPIKE_FACTOR`] and its neighbours.
+fn usual_budget(mut net_nanos: Vec<u64>) -> u64 {
+    net_nanos.sort_unstable();
+    let at = |quarter: usize| {
+        net_nanos
+            .get(net_nanos.len() * quarter / 4)
+            .copied()
+            .unwrap_or(0)
+    };
+    let (first, median, third) = (at(1), at(2), at(3));
+    let spread = (third - first) as f64;
+    let times = (median as f64 * SPIKE_FACTOR).round() as u64;
+    let beyond = (third as f64 + spread * SPIKE_SPREADS).round() as u64;
+    times
+        .max(median.saturating_add(SPIKE_MIN_EXCESS_NANOS))
+        .max(beyond)
 }
 
 fn source_name(source: FrameSource, symbol: &str) -> String {
@@ -189,4 +208,28 @@ pub(crate) fn frame_at(facts: &LoopFacts, first: u64, key: u64) -> Option<u64> {
     let after = facts.frames.partition_point(|frame| frame.start <= key);
     let at = after.checked_sub(1)?;
     (key <= facts.frames[at].end).then_some(first + at as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_steady_game_has_its_budget_near_the_median() {
+        let mut frames = vec![16 * MS; 100];
+        frames.push(60 * MS);
+        assert_eq!(usual_budget(frames), 24 * MS);
+        assert_eq!(usual_budget(vec![MS / 10; 50]), MS + MS / 10);
+        assert_eq!(usual_budget(Vec::new()), MS);
+    }
+
+    #[test]
+    fn a_game_whose_frames_vary_has_a_wide_one() {
+        let frames = (0..100)
+            .map(|n| if n % 3 == 0 { 12 * MS } else { MS })
+            .collect();
+        assert_eq!(usual_budget(frames), 45 * MS);
+    }
 }

@@ -18,7 +18,7 @@ mod threads;
 mod values;
 mod view;
 
-pub use loops::{SPIKE_FACTOR, SPIKE_MIN_EXCESS_NANOS};
+pub use loops::{SPIKE_FACTOR, SPIKE_MIN_EXCESS_NANOS, SPIKE_SPREADS};
 pub use values::*;
 
 use crate::facts::{Bound, Facts, Setting, Window};

@@ -37,7 +37,7 @@ pub struct Args {
     /// At most so many rows, 0 for all [default: 50 in the table, else all]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// The time that a frame may take; by default 1.5 times the median
+    /// The time that a frame may take; by default 1.5 times the median or more
     #[arg(long, value_name = "TIME")]
     budget: Option<Span>,
 }

@@ -21,7 +21,7 @@ pub struct Args {
     /// Print Markdown
     #[arg(long)]
     markdown: bool,
-    /// The time that a frame may take; by default 1.5 times the median
+    /// The time that a frame may take; by default 1.5 times the median or more
     #[arg(long, value_name = "TIME")]
     budget: Option<Span>,
 }

@@ -21,7 +21,7 @@ Examples:
 pub struct Args {
     /// The trace
     trace: PathBuf,
-    /// The time that a frame may take; by default 1.5 times the median
+    /// The time that a frame may take; by default 1.5 times the median or more
     #[arg(long, value_name = "TIME", conflicts_with = "count")]
     budget: Option<Span>,
     /// Instead: frames with more allocations than this
