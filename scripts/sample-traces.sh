@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly root=$PWD heapreel=$(realpath "${1:-target/release/heapreel}")
-readonly build=$root/target/samples
+readonly build=${CARGO_TARGET_DIR:-$root/target}/samples
 home=${CARGO_HOME:-$HOME/.cargo}
 RUSTFLAGS="--remap-path-prefix=$root=. --remap-path-prefix=$home=cargo -C force-frame-pointers=no" \
     cargo build --release --locked -p heapreel --example skirmish --target-dir "$build"
