@@ -29,11 +29,17 @@
 //!
 //! # Limits
 //!
-//! Recording works on Linux on x86-64. On other systems the crate builds, passes all
-//! calls on and records nothing.
+//! The crate builds and records on Linux on x86-64. On other systems it does not build
+//! yet, and says so; what belongs to one system lies in folders of its own.
 //!
 //! Nothing that goes wrong with recording changes what the game computes: what could
 //! not be recorded is counted, and the count is in the trace.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!(
+    "heapreel records on Linux on x86-64 so far: depend on it under \
+     [target.'cfg(all(target_os = \"linux\", target_arch = \"x86_64\"))'.dependencies]"
+);
 
 mod config;
 mod definitions;
