@@ -184,12 +184,18 @@ impl LiveSet {
     pub fn warm(&self, addresses: &[u64; 16]) -> u64 {
         let mut entries = [0; 16];
         for (entry, address) in entries.iter_mut().zip(addresses) {
-            *entry = self.table[self.home(hash(*address)) & (self.table.len() - 1)];
+            *entry = self.table[self.home(hash(*address))];
         }
         let mut sum = 0;
-        for entry in entries.into_iter().filter(|entry| *entry != 0) {
-            let (piece, at) = split(position(entry));
-            sum ^= self.slab[piece][at].address;
+        for entry in entries {
+            // PERF: whether an address is live is random: no branch on it, an empty
+            // entry loads the first slot.
+            let (piece, at) = split((entry as u32).saturating_sub(1));
+            sum ^= self
+                .slab
+                .get(piece)
+                .and_then(|piece| piece.get(at))
+                .map_or(0, |slot| slot.address);
         }
         sum
     }

@@ -30,7 +30,7 @@ pub enum Outcome {
 /// A step's consequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// The block as it was before the step, where there was one.
+    /// The block as it was before the step, where there was one; else anything.
     pub block: Block,
     /// Change of the live bytes.
     pub delta: i64,
@@ -146,8 +146,10 @@ impl Player {
     /// Plays a batch and shows it to `observer`, up to where that has enough.
     pub fn play(&mut self, batch: &mut Batch, observer: &mut impl Observer) {
         let mut effects = std::mem::take(&mut self.effects);
-        effects.clear();
-        effects.resize(batch.steps.len(), Effect::default());
+        // PERF: what an earlier batch left in it is overwritten, not cleared first.
+        if effects.len() < batch.steps.len() {
+            effects.resize(batch.steps.len(), Effect::default());
+        }
         let mut shown = 0;
         let mut at = 0;
         while at < batch.steps.len() {
@@ -200,7 +202,8 @@ impl Player {
         }
     }
 
-    /// Changes the live set; `effect` is a default one and is filled in.
+    /// Changes the live set and fills `effect` in. A new block's effect keeps whatever
+    /// [`Effect::block`] stood there.
     #[inline(always)]
     fn apply(&mut self, step: &Step, effect: &mut Effect) {
         match step.kind {
@@ -223,7 +226,9 @@ impl Player {
                 *effect = self.resize_end(step)
             }
             StepKind::ReallocEnd => *effect = self.move_in(step),
-            StepKind::FailedAlloc | StepKind::FailedRealloc | StepKind::Rare | StepKind::Evict => {}
+            StepKind::FailedAlloc | StepKind::FailedRealloc | StepKind::Rare | StepKind::Evict => {
+                *effect = Effect::default();
+            }
         }
     }
 
