@@ -8,7 +8,7 @@ mod support;
 
 use serde_json::Value;
 use std::path::Path;
-use support::record::{Recording, assert_sound, record};
+use support::record::{Recording, assert_sound, info, record};
 use support::{compile, number, setting, tally};
 
 fn seeds() -> impl Iterator<Item = u64> {
@@ -74,6 +74,26 @@ fn a_rust_program_under_the_preload_library() {
             );
         }
         assert_sound(&recording.info());
+    }
+}
+
+/// The crate records by itself, without any wrapper.
+#[test]
+fn a_rust_program_with_the_recorder_inside() {
+    let program = compile::example("tally");
+    for seed in seeds() {
+        let scratch = support::scratch::Scratch::new();
+        let trace = scratch.join("t.hreel");
+        let ran = support::run::run(
+            std::process::Command::new(&program)
+                .args(["5", "2000", &seed.to_string()])
+                .env("HEAPREEL_OUT", &trace),
+        );
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let count = ran.json_lines().remove(0);
+        let between = ["--from", "@\"tally begin\"", "--to", "@\"tally end\""];
+        tally::assert_equal(&count, &info(&trace, &between));
+        assert_sound(&info(&trace, &[]));
     }
 }
 
