@@ -80,7 +80,7 @@ fn naive(trace: &Trace) -> Naive {
     let mut told = Naive::default();
     // Address to size, backtrace, thread, key.
     let mut live: BTreeMap<u64, (u64, u32, u32, u64)> = BTreeMap::new();
-    let mut moving: BTreeMap<u64, (u64, u32, u32, u64)> = BTreeMap::new();
+    let mut moving: BTreeMap<(u32, u64), (u64, u32, u32, u64)> = BTreeMap::new();
     let mut frame_start = None;
     let mut before = 0;
     for (key, act) in acts(trace) {
@@ -103,15 +103,19 @@ fn naive(trace: &Trace) -> Naive {
             }
             Act::BeginMove(event) => {
                 let block = live.remove(&event.old_address).expect("a live block");
-                moving.insert(event.start, block);
+                moving.insert((event.thread.0, event.start), block);
             }
             Act::EndMove(event) => {
                 told.reallocations += 1;
                 told.requested_bytes += event.size;
-                let (_, _, _, born) = match moving.remove(&event.start) {
-                    Some(block) => block,
-                    None => live.remove(&event.address).expect("a live block"),
+                // Two threads may begin at the same instant.
+                let moved = event.address != event.old_address;
+                let block = if moved {
+                    moving.remove(&(event.thread.0, event.start))
+                } else {
+                    live.remove(&event.address)
                 };
+                let (_, _, _, born) = block.expect("a live block");
                 live.insert(
                     event.address,
                     (event.size, event.stack.0, event.thread.0, born),
