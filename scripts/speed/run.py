@@ -110,10 +110,8 @@ def report_rows(folder, heapreel, frames):
     run([heapreel, "record", "--force", "-o", trace, "--", *program], [])
     recorded = run(["heaptrack", "--raw", "-o", f"{folder}/raw", *program], [f"{folder}/raw*"])
     unpack = "zstd -dcq" if glob.glob(f"{folder}/raw*.zst") else "gzip -dc"
-    interpreter = next(
-        (p for p in glob.glob("/usr/lib*/heaptrack/libexec/heaptrack_interpret") + glob.glob("/usr/lib/**/heaptrack_interpret", recursive=True)),
-        "heaptrack_interpret",
-    )
+    places = glob.glob("/usr/lib*/heaptrack/libexec/heaptrack_interpret") + glob.glob("/usr/lib/*/heaptrack/libexec/heaptrack_interpret")
+    interpreter = places[0] if places else "heaptrack_interpret"
     interpret = f"{unpack} {folder}/raw*.raw* | {interpreter} > {folder}/interpreted && heaptrack_print -f {folder}/interpreted"
     return recorded["events"], [
         ("heapreel report", None, [heapreel, "report", trace], []),
