@@ -430,19 +430,10 @@ impl<'a> Decoder<'a> {
         let start = self.state.key.checked_add(self.varint()?)?;
         let end = start.checked_add(self.varint()?)?;
         let mut event = Event {
-            start,
-            end,
-            address: 0,
-            old_address: 0,
-            size: 0,
-            usable: 0,
-            cost: 0,
-            stack: StackId::NONE,
             thread: self.thread,
             context: self.context,
             segment: self.segment,
-            kind: EventKind::Alloc,
-            entry: Entry::Unknown,
+            ..Event::blank(start, end, EventKind::Alloc)
         };
         match kind {
             ALLOC | ALLOC_ZEROED => self.alloc(&mut event, kind, tag)?,

@@ -177,6 +177,26 @@ pub struct Event {
 const _: () = assert!(size_of::<Event>() == 72);
 
 impl Event {
+    /// An event of this kind and time with nothing else set.
+    #[inline(always)]
+    pub const fn blank(start: u64, end: u64, kind: EventKind) -> Event {
+        Event {
+            start,
+            end,
+            address: 0,
+            old_address: 0,
+            size: 0,
+            usable: 0,
+            cost: 0,
+            stack: StackId::NONE,
+            thread: ThreadId(0),
+            context: ContextId::NONE,
+            segment: SegmentId(0),
+            kind,
+            entry: Entry::Unknown,
+        }
+    }
+
     /// The instant that orders this event: a release's start, an acquisition's end.
     ///
     /// A reallocation releases at [`start`](Event::start) and acquires at the key.

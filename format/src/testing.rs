@@ -267,19 +267,8 @@ impl Stream {
 /// An event of this kind and time with nothing else set.
 pub fn blank(thread: u32, start: u64, end: u64, kind: EventKind) -> Event {
     Event {
-        start,
-        end,
-        address: 0,
-        old_address: 0,
-        size: 0,
-        usable: 0,
-        cost: 0,
-        stack: StackId::NONE,
         thread: ThreadId(thread),
-        context: ContextId::NONE,
-        segment: SegmentId(0),
-        kind,
-        entry: Entry::Unknown,
+        ..Event::blank(start, end, kind)
     }
 }
 

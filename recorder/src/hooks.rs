@@ -15,7 +15,7 @@
 use crate::os::clock;
 use crate::thread::{self, Pending};
 use crate::{session, switch};
-use heapreel_format::{ContextId, Entry, Event, EventKind, SegmentId, StackId, ThreadId};
+use heapreel_format::{Entry, Event, EventKind};
 
 /// Whether this process records now.
 #[inline(always)]
@@ -44,21 +44,7 @@ fn ask() {
 /// An event of this time with nothing else set.
 #[inline(always)]
 pub(crate) fn blank(start: u64, end: u64) -> Event {
-    Event {
-        start,
-        end,
-        address: 0,
-        old_address: 0,
-        size: 0,
-        usable: 0,
-        cost: 0,
-        stack: StackId::NONE,
-        thread: ThreadId(0),
-        context: ContextId::NONE,
-        segment: SegmentId(0),
-        kind: EventKind::Alloc,
-        entry: Entry::Unknown,
-    }
+    Event::blank(start, end, EventKind::Alloc)
 }
 
 /// Records a failure when the inner call leaves by unwinding: `operator new` throws.

@@ -140,7 +140,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
         SESSION.store(std::ptr::null_mut(), Release);
         return Err(error);
     }
-    thread::calibrate(session);
+    thread::calibrate();
     switch::set(switch::ON);
     Ok(())
 }
@@ -218,8 +218,7 @@ pub(crate) fn known() -> bool {
 }
 
 /// Definitions that every trace begins with.
-pub(crate) fn first_definitions(session: &Session) {
-    let _ = session;
+pub(crate) fn first_definitions() {
     thread::define(&Definition::Generation {
         generation: unwind::generation(),
         key: clock::end(),

@@ -721,10 +721,10 @@ pub(crate) fn forget() {
 }
 
 /// Measures what recording costs and defines it.
-pub(crate) fn calibrate(session: &Session) {
+pub(crate) fn calibrate() {
     const TURNS: u64 = 16;
     const ROUNDS: u64 = 5;
-    crate::session::first_definitions(session);
+    crate::session::first_definitions();
     // The least of a few rounds: the others met an interruption.
     let empty = (0..TURNS).map(|_| ticks_of(|| {})).min().unwrap_or(0);
     let turns = |work: &mut dyn FnMut()| {
