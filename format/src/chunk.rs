@@ -198,29 +198,41 @@ pub struct ChunkBase {
     pub context: ContextId,
 }
 
-/// A chunk as it is written: header, then payload, packed where that saves space.
+/// A chunk as it is written: header, then payload, packed where that is asked for and
+/// saves space. The saved bytes are returned.
 ///
 /// `header.stored`, `raw`, `codec` and the checksum are filled in here.
-pub(crate) fn pack(mut header: ChunkHeader, payload: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn pack(
+    mut header: ChunkHeader,
+    payload: &[u8],
+    try_to_pack: bool,
+    out: &mut Vec<u8>,
+) -> usize {
     let start = out.len();
     out.resize(start + CHUNK_HEADER_BYTES, 0);
     header.raw = payload.len() as u32;
-    let room = lz4_flex::block::get_maximum_output_size(payload.len());
     let body = out.len();
-    out.resize(body + room, 0);
-    let packed = lz4_flex::block::compress_into(payload, &mut out[body..]).unwrap_or(usize::MAX);
-    // A saving below 1/16 is not worth unpacking for.
-    if packed < payload.len() - payload.len() / 16 {
-        header.codec = Codec::Lz4;
-        out.truncate(body + packed);
-    } else {
-        header.codec = Codec::Plain;
-        out.truncate(body);
+    header.codec = Codec::Plain;
+    if try_to_pack {
+        let room = lz4_flex::block::get_maximum_output_size(payload.len());
+        out.resize(body + room, 0);
+        let packed =
+            lz4_flex::block::compress_into(payload, &mut out[body..]).unwrap_or(usize::MAX);
+        // A saving below 1/16 is not worth unpacking for.
+        if packed < payload.len() - payload.len() / 16 {
+            header.codec = Codec::Lz4;
+            out.truncate(body + packed);
+        } else {
+            out.truncate(body);
+        }
+    }
+    if header.codec == Codec::Plain {
         out.extend_from_slice(payload);
     }
     header.stored = (out.len() - body) as u32;
     header.payload_crc = crc32c::crc32c(&out[body..]);
     out[start..body].copy_from_slice(&header.to_bytes());
+    payload.len() - (out.len() - body)
 }
 
 /// Checks and unpacks a payload; `None` where it is damaged.
@@ -249,7 +261,7 @@ mod tests {
             header.first_number = number;
             header.first_key = key;
             let mut bytes = Vec::new();
-            pack(header, &payload, &mut bytes);
+            pack(header, &payload, true, &mut bytes);
             let read = ChunkHeader::from_bytes(bytes[..64].try_into().unwrap()).unwrap();
             prop_assert_eq!(read.first_number, number);
             prop_assert_eq!(read.first_key, key);
@@ -264,6 +276,7 @@ mod tests {
         pack(
             ChunkHeader::new(ChunkKind::Definitions),
             &[7; 300],
+            true,
             &mut bytes,
         );
         for bit in 0..bytes.len() * 8 {

@@ -91,12 +91,8 @@ impl<'a> RecordWriter<'a> {
     }
 
     #[inline(always)]
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.byte(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.byte(value as u8);
+    fn varint(&mut self, value: u64) {
+        self.at = varint::write(self.room, self.at, value);
     }
 
     #[inline(always)]

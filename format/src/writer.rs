@@ -7,6 +7,7 @@ use crate::header::{Ended, FileHeader};
 use crate::rare::LiveBlock;
 use crate::symbols::SymbolTable;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -61,7 +62,17 @@ pub struct TraceWriter<W: Write> {
     sink: W,
     pending: Vec<u8>,
     payload: Vec<u8>,
+    /// Chunks of a thread that are yet to be written as they are.
+    plain: HashMap<ThreadId, u32>,
 }
+
+/// A thread's chunk that packing makes smaller by less than a part in so many…
+const WORTHWHILE: usize = 6;
+/// … tells that its next ones are not worth the time either.
+///
+/// PERF: addresses and times of a busy game are as good as random: packing them took a
+/// fifth of the drain's time to save 6 %. A quieter game's shrink by a quarter.
+const LEFT_PLAIN: u32 = 15;
 
 impl<W: Write> TraceWriter<W> {
     /// Begins a trace: the header goes out with the first flush.
@@ -70,6 +81,7 @@ impl<W: Write> TraceWriter<W> {
             sink,
             pending: header.to_bytes(),
             payload: Vec::new(),
+            plain: HashMap::new(),
         }
     }
 
@@ -79,6 +91,7 @@ impl<W: Write> TraceWriter<W> {
             sink,
             pending: Vec::new(),
             payload: Vec::new(),
+            plain: HashMap::new(),
         }
     }
 
@@ -115,7 +128,14 @@ impl<W: Write> TraceWriter<W> {
         self.payload = postcard::to_extend(&base, std::mem::take(&mut self.payload))
             .map_err(|_| WriteError::TooLarge)?;
         self.payload.extend_from_slice(records);
-        self.pack(header)
+        let plain = self.plain.entry(thread).or_default();
+        let try_to_pack = *plain == 0;
+        *plain = plain.saturating_sub(1);
+        let saved = self.pack(header, try_to_pack)?;
+        if try_to_pack && saved < self.payload.len() / WORTHWHILE {
+            self.plain.insert(thread, LEFT_PLAIN);
+        }
+        Ok(())
     }
 
     /// Adds definitions that are already encoded: each behind its length as varint.
@@ -126,10 +146,14 @@ impl<W: Write> TraceWriter<W> {
     pub fn encoded_definitions(&mut self, encoded: &[u8], count: u32) -> Result<(), WriteError> {
         self.payload.clear();
         self.payload.extend_from_slice(encoded);
-        self.pack(ChunkHeader {
-            count,
-            ..ChunkHeader::new(ChunkKind::Definitions)
-        })
+        self.pack(
+            ChunkHeader {
+                count,
+                ..ChunkHeader::new(ChunkKind::Definitions)
+            },
+            true,
+        )?;
+        Ok(())
     }
 
     /// Adds definitions.
@@ -152,10 +176,14 @@ impl<W: Write> TraceWriter<W> {
     /// None today; the signature leaves room for sinks that refuse.
     pub fn watermark(&mut self, key: u64) -> Result<(), WriteError> {
         self.payload.clear();
-        self.pack(ChunkHeader {
-            first_key: key,
-            ..ChunkHeader::new(ChunkKind::Watermark)
-        })
+        self.pack(
+            ChunkHeader {
+                first_key: key,
+                ..ChunkHeader::new(ChunkKind::Watermark)
+            },
+            false,
+        )?;
+        Ok(())
     }
 
     /// Adds symbols.
@@ -247,18 +275,27 @@ impl<W: Write> TraceWriter<W> {
         self.payload.clear();
         self.payload = postcard::to_extend(value, std::mem::take(&mut self.payload))
             .map_err(|_| WriteError::TooLarge)?;
-        self.pack(ChunkHeader {
-            count,
-            ..ChunkHeader::new(kind)
-        })
+        self.pack(
+            ChunkHeader {
+                count,
+                ..ChunkHeader::new(kind)
+            },
+            true,
+        )?;
+        Ok(())
     }
 
-    fn pack(&mut self, header: ChunkHeader) -> Result<(), WriteError> {
+    /// Gives the bytes that packing saved.
+    fn pack(&mut self, header: ChunkHeader, try_to_pack: bool) -> Result<usize, WriteError> {
         if self.payload.len() > chunk::MAX_RAW_BYTES as usize {
             return Err(WriteError::TooLarge);
         }
-        chunk::pack(header, &self.payload, &mut self.pending);
-        Ok(())
+        Ok(chunk::pack(
+            header,
+            &self.payload,
+            try_to_pack,
+            &mut self.pending,
+        ))
     }
 }
 

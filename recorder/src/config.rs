@@ -22,6 +22,7 @@ pub struct Config {
     pub(crate) depth: u32,
     pub(crate) slow_call: Duration,
     pub(crate) children: bool,
+    pub(crate) check_unwinding: bool,
 }
 
 impl Config {
@@ -37,6 +38,7 @@ impl Config {
             depth: 64,
             slow_call: Duration::from_micros(5),
             children: true,
+            check_unwinding: false,
         }
     }
 
@@ -60,6 +62,7 @@ impl Config {
         config.free_backtraces = flag("HEAPREEL_FREE_BACKTRACES", false);
         config.latency = flag("HEAPREEL_LATENCY", true);
         config.children = flag("HEAPREEL_CHILDREN", true);
+        config.check_unwinding = flag("HEAPREEL_CHECK_UNWINDING", false);
         if let Some(depth) = variable("HEAPREEL_DEPTH").and_then(|text| text.parse().ok()) {
             config.depth = depth;
         }

@@ -13,7 +13,7 @@
 #![expect(unsafe_code, reason = "stands between the program and its allocator")]
 
 use crate::os::clock;
-use crate::thread::{self, Pending};
+use crate::thread::{self, CallSite, Pending};
 use crate::{session, switch};
 use heapreel_format::{Entry, Event, EventKind};
 
@@ -68,7 +68,7 @@ impl Drop for Failing {
             let mut event = blank(self.start, clock::end());
             fail(&mut event, self.size, self.old);
             // SAFETY: unwinding stays on the thread of the call.
-            unsafe { pending.publish(&mut event) };
+            unsafe { pending.publish(event) };
         }
     }
 }
@@ -83,8 +83,8 @@ fn fail(event: &mut Event, size: u64, old: u64) {
     event.size = size;
 }
 
-/// Runs `inner`, which allocates `size` bytes, and records it. `align` is 0 where the
-/// program asked for none. A null result is a failed allocation.
+/// Runs `inner`, which allocates `size` bytes, and records it as called from `site`.
+/// `align` is 0 where the program asked for none. A null result is a failed allocation.
 ///
 /// # Safety
 ///
@@ -95,13 +95,14 @@ pub unsafe fn allocate(
     size: usize,
     align: usize,
     zeroed: bool,
+    site: CallSite,
     inner: impl FnOnce() -> *mut u8,
 ) -> *mut u8 {
     if idle() {
         return inner();
     }
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, align, 0, true) }) else {
+    let Some(pending) = (unsafe { thread::before(entry, align, 0, true, site) }) else {
         return inner();
     };
     let latency = pending.latency;
@@ -127,7 +128,7 @@ pub unsafe fn allocate(
         fail(&mut event, size as u64, 0);
     }
     // SAFETY: the same thread as above.
-    unsafe { pending.publish(&mut event) };
+    unsafe { pending.publish(event) };
     address
 }
 
@@ -137,12 +138,12 @@ pub unsafe fn allocate(
 ///
 /// `inner` must be the allocator's own call for this block.
 #[inline(always)]
-pub unsafe fn deallocate(entry: Entry, address: *mut u8, inner: impl FnOnce()) {
+pub unsafe fn deallocate(entry: Entry, address: *mut u8, site: CallSite, inner: impl FnOnce()) {
     if address.is_null() || idle() {
         return inner();
     }
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, 0, address as u64, false) }) else {
+    let Some(pending) = (unsafe { thread::before(entry, 0, address as u64, false, site) }) else {
         return inner();
     };
     let latency = pending.latency;
@@ -156,7 +157,7 @@ pub unsafe fn deallocate(entry: Entry, address: *mut u8, inner: impl FnOnce()) {
     event.entry = entry;
     event.address = address as u64;
     // SAFETY: the same thread as above.
-    unsafe { pending.publish(&mut event) };
+    unsafe { pending.publish(event) };
 }
 
 /// Runs `inner`, which changes the block at `old` to `size` bytes, and records it.
@@ -172,13 +173,14 @@ pub unsafe fn reallocate(
     old: *mut u8,
     size: usize,
     align: usize,
+    site: CallSite,
     inner: impl FnOnce() -> *mut u8,
 ) -> *mut u8 {
     if idle() {
         return inner();
     }
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, align, old as u64, true) }) else {
+    let Some(pending) = (unsafe { thread::before(entry, align, old as u64, true, site) }) else {
         return inner();
     };
     let start = clock::start();
@@ -205,6 +207,6 @@ pub unsafe fn reallocate(
         event.address = 0;
     }
     // SAFETY: the same thread as above.
-    unsafe { pending.publish(&mut event) };
+    unsafe { pending.publish(event) };
     address
 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "implements GlobalAlloc")]
 
 use crate::private_heap::PrivateHeap;
+use crate::thread::CallSite;
 use crate::{hooks, switch, thread};
 use heapreel_format::Entry;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -84,6 +85,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
                 layout.size(),
                 asked_align(layout),
                 false,
+                CallSite::UNKNOWN,
                 call,
             )
         }
@@ -105,6 +107,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
                 layout.size(),
                 asked_align(layout),
                 true,
+                CallSite::UNKNOWN,
                 call,
             )
         }
@@ -118,7 +121,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.dealloc(address, layout) };
         // SAFETY: `call` gives this very block back.
-        unsafe { hooks::deallocate(Entry::RustDealloc, address, call) }
+        unsafe { hooks::deallocate(Entry::RustDealloc, address, CallSite::UNKNOWN, call) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -137,6 +140,15 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.realloc(address, layout, size) };
         // SAFETY: `call` changes this very block; Rust never reallocates to nothing.
-        unsafe { hooks::reallocate(Entry::RustRealloc, address, size, asked_align(layout), call) }
+        unsafe {
+            hooks::reallocate(
+                Entry::RustRealloc,
+                address,
+                size,
+                asked_align(layout),
+                CallSite::UNKNOWN,
+                call,
+            )
+        }
     }
 }

@@ -23,8 +23,8 @@ pub(crate) struct Switches {
     pub(crate) depth: u32,
     /// Calls longer than this many ticks are slow.
     pub(crate) slow_ticks: u64,
-    /// Addresses of this library, whose stack frames are left out; empty for the crate.
-    pub(crate) own_code: (u64, u64),
+    /// Compare each backtrace with one that is unwound anew.
+    pub(crate) check_unwinding: bool,
 }
 
 /// A recording that was started. Leaked: late threads may still look at it.
@@ -34,6 +34,7 @@ pub(crate) struct Session {
     pub(crate) pid: u32,
     /// Path of the program.
     pub(crate) executable: String,
+    origin: Origin,
     config: Config,
 }
 
@@ -118,11 +119,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
         depth: config.depth.clamp(1, thread::MAX_DEPTH as u32),
         slow_ticks: (config.slow_call.as_nanos() as f64 * header.clock.ticks_per_second / 1e9)
             as u64,
-        own_code: if origin == Origin::Preload {
-            own_code()
-        } else {
-            (0, 0)
-        },
+        check_unwinding: config.check_unwinding,
     };
     let in_process = config.session.is_none();
     let session = Box::leak(Box::new(Session {
@@ -130,6 +127,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
         switches,
         pid,
         executable: header.process.executable.clone(),
+        origin,
         config,
     }));
     PID.store(pid, Release);
@@ -143,12 +141,6 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
     thread::calibrate();
     switch::set(switch::ON);
     Ok(())
-}
-
-/// The address range of the library that this code is in.
-fn own_code() -> (u64, u64) {
-    unwind::module_of(own_code as *const () as u64)
-        .map_or((0, 0), |module| (module.start, module.end))
 }
 
 /// Ends the recording; events after it are not seen.
@@ -199,16 +191,8 @@ pub(crate) fn fork_child() {
     drain::forget();
     let follow = parent.config.children && parent.config.session.is_some();
     STARTING.store(false, Release);
-    if !follow || start(parent.config.clone(), origin_of(parent)).is_err() {
+    if !follow || start(parent.config.clone(), parent.origin).is_err() {
         switch::set(switch::OFF);
-    }
-}
-
-fn origin_of(session: &Session) -> Origin {
-    if session.switches.own_code == (0, 0) {
-        Origin::Crate
-    } else {
-        Origin::Preload
     }
 }
 

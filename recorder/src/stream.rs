@@ -14,7 +14,10 @@ use heapreel_format::{
     ContextId, DeltaState, Event, EventKind, MAX_EVENT_BYTES, Rare, RecordWriter, SegmentId,
 };
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, Release},
+};
 
 /// Room that is kept for one event with a state change and a rewind before it.
 const ROOM: usize = MAX_EVENT_BYTES + 48;
@@ -49,24 +52,43 @@ impl Stream {
         let Some(room) = self.room(owner, ROOM) else {
             return false;
         };
-        let mut state = self.state;
-        let (mut length, mut records) = (0, 1);
-        if place != self.place {
-            length = RecordWriter::new(room).state(place.segment, place.context);
-            records = 2;
+        if place != self.place || event.start < self.state.key {
+            return self.event_behind(room, place, *event);
         }
-        if event.start < state.key {
-            let back = self.state.key - event.start;
-            length += RecordWriter::new(behind(room, length)).rewind(&mut state, back);
-            records += 1;
-        }
-        let writer = RecordWriter::new(behind(room, length));
-        length += match event.kind {
+        // PERF: a copy of its own, so that it can stay in registers.
+        let mut state = DeltaState {
+            key: self.state.key,
+            address: self.state.address,
+        };
+        let writer = RecordWriter::new(room);
+        let length = match event.kind {
             EventKind::Alloc | EventKind::AllocZeroed => writer.alloc(&mut state, event),
             EventKind::Dealloc => writer.dealloc(&mut state, event),
-            _ => writer.event(&mut state, event),
+            _ => return self.event_behind(room, place, *event),
         };
-        self.commit(length, records);
+        self.commit(length, 1);
+        self.state.key = state.key;
+        self.state.address = state.address;
+        true
+    }
+
+    /// The same for any event, behind the change of place or time that it needs.
+    #[inline(never)]
+    fn event_behind(&mut self, room: &mut [u8], place: Place, event: Event) -> bool {
+        let mut state = self.state;
+        let (mut length, mut others) = (0, 0);
+        if place != self.place {
+            length = RecordWriter::new(room).state(place.segment, place.context);
+            others = 1;
+        }
+        if event.start < state.key {
+            let back = state.key - event.start;
+            length += RecordWriter::new(behind(room, length)).rewind(&mut state, back);
+            others += 1;
+        }
+        length += RecordWriter::new(behind(room, length)).event(&mut state, &event);
+        self.count_others(others, 0);
+        self.commit(length, others + 1);
         self.state = state;
         self.place = place;
         true
@@ -82,9 +104,24 @@ impl Stream {
         if length == 0 {
             return false;
         }
+        self.count_others(1, u32::from(matches!(rare, Rare::FrameMark { .. })));
         self.commit(length, 1);
         self.state = state;
         true
+    }
+
+    /// Counts records that are no events, and the frame marks among them.
+    fn count_others(&mut self, others: u32, marks: u32) {
+        if let Some(buffer) = self.buffer {
+            // SAFETY: see `commit`.
+            let header = unsafe { buffer.as_ref() };
+            // No atomic addition: only this stream stores here.
+            let count = |word: &AtomicU32, more: u32| {
+                word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
+            };
+            count(&header.others, others);
+            count(&header.marks, marks);
+        }
     }
 
     #[inline(always)]
@@ -141,6 +178,8 @@ impl Stream {
             .store(u32::from(self.place.segment.0), Relaxed);
         header.context.store(self.place.context.0, Relaxed);
         header.last_key.store(0, Relaxed);
+        header.others.store(0, Relaxed);
+        header.marks.store(0, Relaxed);
         self.buffer = Some(buffer);
         self.index = index;
         true

@@ -16,12 +16,11 @@ use crate::session::{self, Session, Switches};
 use crate::spill::Spill;
 use crate::stacks::{self, Found, StackCache};
 use crate::stream::{Owner, Place, Stream};
-use crate::unwind::{self, StackBounds};
+use crate::unwind::{self, Frame, KnownStack, StackBounds};
 use heapreel_format::spill::Slot;
 use heapreel_format::{Definition, Entry, Event, Rare, StackId, ThreadId};
 use std::borrow::Cow;
 use std::ffi::CStr;
-use std::ops::Range;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -49,9 +48,74 @@ struct Half {
     inside: AtomicUsize,
     stream: Stream,
     bounds: StackBounds,
+    known: KnownStack,
+    /// The last backtrace, which is the next one too as long as the stack is unchanged.
+    last: LastStack,
     frames: [u64; MAX_DEPTH],
     deltas: [i64; MAX_DEPTH],
     writer: DefinitionWriter,
+}
+
+/// A backtrace's number and what it was asked for.
+#[derive(Clone, Copy)]
+struct LastStack {
+    id: u32,
+    request: Request,
+}
+
+/// What tells backtraces with the same stack frames apart. All zeros are none's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Request {
+    entry: Entry,
+    align_log2: u8,
+}
+
+/// Where the program called an allocation function.
+///
+/// PERF: two words, which travel in registers.
+#[derive(Clone, Copy)]
+pub struct CallSite {
+    /// Stack pointer at the function's first instruction; 0 where it is not known.
+    sp: usize,
+    /// Frame pointer there.
+    fp: usize,
+}
+
+impl CallSite {
+    /// The function that called the hook's caller, found by unwinding.
+    pub const UNKNOWN: CallSite = CallSite { sp: 0, fp: 0 };
+
+    /// From the stack pointer and the frame pointer at the first instruction of an
+    /// allocation function.
+    ///
+    /// # Safety
+    ///
+    /// The call does not return as long as this value is used.
+    #[inline(always)]
+    pub unsafe fn at_entry(sp: usize, fp: usize) -> CallSite {
+        CallSite { sp, fp }
+    }
+
+    /// The address that the call returns to, for one that is known.
+    #[inline(always)]
+    pub fn return_address(self) -> usize {
+        // SAFETY: the return address lies on top of the stack until the call returns
+        // (System V ABI for x86-64, 3.2.2).
+        unsafe { *(self.sp as *const usize) }
+    }
+
+    /// The stack frame that the call returns to; none where it is not known.
+    #[inline(always)]
+    fn frame(self) -> Option<Frame> {
+        if self.sp == 0 {
+            return None;
+        }
+        Some(Frame {
+            ra: self.return_address() as u64,
+            sp: self.sp as u64 + 8,
+            fp: self.fp as u64,
+        })
+    }
 }
 
 /// One thread's state.
@@ -197,74 +261,58 @@ impl Thread {
         }
     }
 
-    /// The number of the backtrace from here, outside the recorder.
+    /// The number of the backtrace from `site`.
     #[inline(always)]
-    fn backtrace(&mut self, level: Level, entry: Entry, align: usize) -> StackId {
-        let half = &mut self.halves[level as usize];
-        let mut length = 0;
-        if self.switches.backtraces {
-            let depth = (self.switches.depth as usize + 2).min(MAX_DEPTH);
-            let room = half.frames.get_mut(..depth).unwrap_or(&mut []);
-            length = unwind::walk(unwind::here(), &mut half.bounds, room).len;
-        }
-        // No indexing that could panic stands here: a panic would end the game.
-        let found = half.frames.get(..length).unwrap_or(&[]);
-        let first = own_frames(found, self.switches.own_code);
-        let align_log2 = if align == 0 {
-            0
-        } else {
-            align.trailing_zeros() as u8
+    fn backtrace(&mut self, level: Level, entry: Entry, align: usize, site: CallSite) -> StackId {
+        let request = Request {
+            entry,
+            align_log2: if align == 0 {
+                0
+            } else {
+                align.trailing_zeros() as u8
+            },
         };
-        let generation = unwind::generation();
-        let frames = found.get(first..).unwrap_or(&[]);
-        let hash = stacks::hash(frames, entry as u8, align_log2, generation);
-        if level == Level::Main
-            && let Some(id) = self.cache.get(hash)
-        {
-            return StackId(id);
+        let depth = self.switches.depth as usize;
+        let unchanged = !self.switches.backtraces || self.update_stack(level, depth, site);
+        let half = &mut self.halves[level as usize];
+        if unchanged && half.last.request == request && half.last.id != 0 {
+            return StackId(half.last.id);
         }
-        self.intern(level, hash, first..length, entry, align_log2)
+        let hash = request.hash(half.known.hash(depth));
+        let id = match self.cache.get(hash) {
+            Some(id) if level == Level::Main => id,
+            _ => self.intern(level, hash, request),
+        };
+        self.halves[level as usize].last = LastStack { id, request };
+        StackId(id)
     }
 
     #[cold]
-    fn intern(
-        &mut self,
-        level: Level,
-        hash: u64,
-        range: Range<usize>,
-        entry: Entry,
-        align_log2: u8,
-    ) -> StackId {
+    #[inline(never)]
+    fn intern(&mut self, level: Level, hash: u64, request: Request) -> u32 {
         let id = memory::keeping_errno(|| match stacks::find(hash) {
             Found::Known(id) => id,
-            Found::New(vacancy) => match self.define_stack(level, range, entry, align_log2) {
-                Some(id) => {
-                    vacancy.fill(id);
-                    id
-                }
-                None => 0,
-            },
-            Found::Full => self.call_site_alone(level, range.start, entry, align_log2),
+            Found::New(vacancy) => {
+                let id = self.define_stack(level, self.switches.depth as usize, request);
+                vacancy.fill(id.unwrap_or(0));
+                id.unwrap_or(0)
+            }
+            Found::Full => self.call_site_alone(level, request),
         });
         if level == Level::Main && id != 0 {
             self.cache.put(hash, id);
         }
-        StackId(id)
+        id
     }
 
     /// Past the table's limit a backtrace is its innermost call site, and counted.
-    fn call_site_alone(&mut self, level: Level, first: usize, entry: Entry, align_log2: u8) -> u32 {
+    fn call_site_alone(&mut self, level: Level, request: Request) -> u32 {
         self.spill.header().stacks_cut.fetch_add(1, Relaxed);
-        let range = first..(first + 1).min(MAX_DEPTH);
-        let frames = self.halves[level as usize].frames.get(range.clone());
-        let frames = frames.unwrap_or(&[]);
-        let hash = stacks::hash(frames, entry as u8, align_log2, unwind::generation());
+        let hash = request.hash(self.halves[level as usize].known.hash(1));
         match stacks::find(hash) {
             Found::Known(id) => id,
             Found::New(vacancy) => {
-                let id = self
-                    .define_stack(level, range, entry, align_log2)
-                    .unwrap_or(0);
+                let id = self.define_stack(level, 1, request).unwrap_or(0);
                 vacancy.fill(id);
                 id
             }
@@ -272,41 +320,34 @@ impl Thread {
         }
     }
 
-    fn define_stack(
-        &mut self,
-        level: Level,
-        range: Range<usize>,
-        entry: Entry,
-        align_log2: u8,
-    ) -> Option<u32> {
-        self.define_modules(level, range.clone());
-        let Half {
-            frames,
-            deltas,
-            writer,
-            ..
-        } = &mut self.halves[level as usize];
-        let cut = range.len() >= self.switches.depth as usize;
-        let frames = frames.get(range).unwrap_or(&[]);
-        let within = frames.len().min(self.switches.depth as usize);
-        let frames = frames.get(..within).unwrap_or(&[]);
-        let deltas = Definition::stack_deltas(frames, deltas);
+    /// Defines the innermost `depth` stack frames as a backtrace.
+    fn define_stack(&mut self, level: Level, depth: usize, request: Request) -> Option<u32> {
+        let half = &mut self.halves[level as usize];
+        let mut length = 0;
+        if self.switches.backtraces {
+            let room = half.frames.get_mut(..depth).unwrap_or(&mut []);
+            length = half.known.copy_to(room);
+        }
+        self.define_modules(level, length);
+        let half = &mut self.halves[level as usize];
+        let frames = half.frames.get(..length).unwrap_or(&[]);
+        let deltas = Definition::stack_deltas(frames, &mut half.deltas);
         let id = self.spill.header().stacks.fetch_add(1, Relaxed) + 1;
         let definition = Definition::Stack {
             id: StackId(id),
-            entry,
-            align_log2,
+            entry: request.entry,
+            align_log2: request.align_log2,
             generation: unwind::generation(),
-            cut,
+            cut: half.known.len() > length,
             deltas: Cow::Borrowed(deltas),
         };
-        writer.publish(&self.spill, &definition).then_some(id)
+        half.writer.publish(&self.spill, &definition).then_some(id)
     }
 
     /// Defines the modules that a new backtrace leads through and nobody met before.
-    fn define_modules(&mut self, level: Level, range: Range<usize>) {
+    fn define_modules(&mut self, level: Level, length: usize) {
         let Half { frames, writer, .. } = &mut self.halves[level as usize];
-        for address in frames.get(range).unwrap_or(&[]) {
+        for address in frames.get(..length).unwrap_or(&[]) {
             let Some(module) = unwind::module_of(address.wrapping_sub(1)) else {
                 continue;
             };
@@ -327,6 +368,36 @@ impl Thread {
                 key: clock::end(),
             };
             writer.publish(&self.spill, &definition);
+        }
+    }
+
+    /// Brings the known stack up to date; whether it is the same as last time.
+    #[inline(always)]
+    fn update_stack(&mut self, level: Level, depth: usize, site: CallSite) -> bool {
+        let half = &mut self.halves[level as usize];
+        let Some(frame) = half.innermost(site) else {
+            half.known.forget();
+            return false;
+        };
+        let unchanged = half.known.update(frame, depth, &mut half.bounds);
+        if self.switches.check_unwinding {
+            self.check_unwinding(level, depth, frame);
+        }
+        unchanged
+    }
+
+    /// Compares the known stack with a walk that knows nothing, and counts.
+    #[cold]
+    #[inline(never)]
+    fn check_unwinding(&mut self, level: Level, depth: usize, innermost: Frame) {
+        let half = &mut self.halves[level as usize];
+        let whole = half.frames.get_mut(..depth).unwrap_or(&mut []);
+        let length = unwind::walk_from(innermost, &mut half.bounds, whole).len;
+        let whole = half.frames.get(..length).unwrap_or(&[]);
+        let header = self.spill.header();
+        header.unwinds_checked.fetch_add(1, Relaxed);
+        if !half.known.is(whole, depth) {
+            header.unwinds_differing.fetch_add(1, Relaxed);
         }
     }
 
@@ -430,17 +501,28 @@ fn owner<'a>(spill: &'a Spill, slot: &'a Slot, thread: u32, level: Level) -> Own
     }
 }
 
-/// How many of the innermost return addresses lie in the recorder: for the preload
-/// library those in its own code, for the crate the one into its hook.
-#[inline(always)]
-fn own_frames(frames: &[u64], own: (u64, u64)) -> usize {
-    if own.1 == 0 {
-        return usize::from(!frames.is_empty());
+impl Half {
+    /// The stack frame of the call, to be taken in a hook's first function.
+    #[inline(always)]
+    fn innermost(&mut self, site: CallSite) -> Option<Frame> {
+        if let Some(frame) = site.frame() {
+            return Some(frame);
+        }
+        unwind::second_caller(unwind::here(), &mut self.bounds)
     }
-    frames
-        .iter()
-        .take_while(|frame| (own.0..own.1).contains(*frame))
-        .count()
+}
+
+impl Request {
+    /// A hash of a whole backtrace, whose return addresses have this hash.
+    #[inline(always)]
+    fn hash(self, frames: u64) -> u64 {
+        stacks::hash(
+            frames,
+            self.entry as u8,
+            self.align_log2,
+            unwind::generation(),
+        )
+    }
 }
 
 /// Before a call: takes the backtrace (of one that only releases if that was asked
@@ -455,6 +537,7 @@ pub(crate) unsafe fn before(
     align: usize,
     address: u64,
     acquires: bool,
+    site: CallSite,
 ) -> Option<Pending> {
     let thread = mine();
     if thread.is_null() {
@@ -468,7 +551,7 @@ pub(crate) unsafe fn before(
     let level = state.enter()?;
     let wanted = acquires || state.switches.free_backtraces;
     let stack = if wanted {
-        state.backtrace(level, entry, align)
+        state.backtrace(level, entry, align, site)
     } else {
         StackId::NONE
     };
@@ -504,8 +587,8 @@ impl Pending {
     /// # Safety
     ///
     /// On the thread that made this value.
-    #[inline(never)]
-    pub(crate) unsafe fn publish(self, event: &mut Event) {
+    #[inline(always)]
+    pub(crate) unsafe fn publish(self, mut event: Event) {
         // SAFETY: see `before`.
         let state = unsafe { &mut *self.thread };
         state.events = state.events.wrapping_add(1);
@@ -515,24 +598,32 @@ impl Pending {
             return;
         };
         if self.began != 0 {
-            let spent = clock::end()
-                .saturating_sub(self.began)
-                .saturating_sub(event.end - event.start);
-            event.cost = spent.min(u64::from(u32::MAX)) as u32;
+            event.cost = self.cost(event.end - event.start);
         }
-        state.publish(level, event);
+        state.publish(level, &event);
         state.end(&self, event.end);
         if event.end - event.start > state.switches.slow_ticks {
             state.slow_call(level, event.end);
         }
         state.leave(level);
     }
+
+    /// What recording a call of this latency has cost so far, in ticks.
+    #[cold]
+    fn cost(&self, latency: u64) -> u32 {
+        let spent = clock::end()
+            .saturating_sub(self.began)
+            .saturating_sub(latency);
+        spent.min(u64::from(u32::MAX)) as u32
+    }
 }
 
 /// Publishes a rare record of this thread at this instant.
 pub(crate) fn rare(rare: &Rare) {
     with_mine(|state, level| {
-        if matches!(rare, Rare::FrameMark { .. }) {
+        if let Rare::FrameMark { id } = rare {
+            let bit = 1 << id.0.min(63);
+            state.spill.header().loops.fetch_or(bit, Relaxed);
             state.usage = memory::keeping_errno(process::thread_usage);
             state.usage_key = clock::end();
         }
@@ -685,6 +776,7 @@ fn hand_over(state: &mut Thread, former: u32) {
         half.inside.store(0, Relaxed);
         half.stream = Stream::default();
         half.bounds = StackBounds::EMPTY;
+        half.known.forget();
     }
 }
 
@@ -734,7 +826,7 @@ pub(crate) fn calibrate() {
     let clocks = turns(&mut || _ = (clock::start(), clock::end()));
     let mut backtrace = 0;
     with_mine(|state, level| {
-        backtrace = turns(&mut || _ = state.backtrace(level, Entry::Unknown, 0));
+        backtrace = turns(&mut || _ = state.backtrace(level, Entry::Unknown, 0, CallSite::UNKNOWN));
     });
     let writing = turns(&mut write_once);
     define(&Definition::Calibration {

@@ -228,7 +228,7 @@ impl Recorded {
         let clock = self.drain.header().clock;
         Counts {
             events: tally.events,
-            marks: tally.frame_marks.values().sum(),
+            marks: tally.frame_marks,
             frames: tally.frames(),
             threads: self.drain.threads() as u64,
             nanos: clock.nanos_since_start(tally.last_key.max(clock.start)),

@@ -34,6 +34,8 @@ pub struct PassStats {
 struct Partial {
     bytes: usize,
     records: u32,
+    others: u32,
+    marks: u32,
     base: ChunkBase,
 }
 
@@ -67,6 +69,8 @@ struct Work {
     first_number: u64,
     bytes: usize,
     records: u32,
+    others: u32,
+    marks: u32,
     full: bool,
 }
 
@@ -110,8 +114,12 @@ impl<W: Write> Drain<W> {
     }
 
     /// What the records were that went to the trace, those it could not take included.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn tally(&self) -> Tally {
+        let loops = self.spill.header().loops.load(Relaxed).count_ones();
+        Tally {
+            loops: u64::from(loops),
+            ..self.tally
+        }
     }
 
     /// Threads that published records.
@@ -275,6 +283,10 @@ impl<W: Write> Drain<W> {
             first_number: buffer.first_number.load(Relaxed),
             bytes: bytes.min(BUFFER_BYTES - BUFFER_DATA),
             records,
+            // May be ahead of the commit word by the record that is being written: the
+            // differences of a buffer's parts add up to the right sum all the same.
+            others: buffer.others.load(Relaxed),
+            marks: buffer.marks.load(Relaxed),
             full,
         })
     }
@@ -284,6 +296,8 @@ impl<W: Write> Drain<W> {
         let done = self.partial.get(&work.index).copied().unwrap_or(Partial {
             bytes: 0,
             records: 0,
+            others: 0,
+            marks: 0,
             base: ChunkBase {
                 key: buffer.base_key.load(Relaxed),
                 address: buffer.base_address.load(Relaxed),
@@ -315,7 +329,9 @@ impl<W: Write> Drain<W> {
         )?;
         self.unflushed
             .push(((work.thread, work.nested), u64::from(count)));
-        self.tally.count(&self.records);
+        let others = work.others.wrapping_sub(done.others);
+        self.tally.events += u64::from(count.saturating_sub(others));
+        self.tally.frame_marks += u64::from(work.marks.wrapping_sub(done.marks));
         self.tally.last_key = self.tally.last_key.max(last_key);
         if !work.full {
             // The rest of this buffer will be a chunk of its own: find its base.
@@ -326,6 +342,8 @@ impl<W: Write> Drain<W> {
                 Partial {
                     bytes: work.bytes,
                     records: work.records,
+                    others: work.others,
+                    marks: work.marks,
                     base,
                 },
             );

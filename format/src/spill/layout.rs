@@ -75,6 +75,12 @@ pub struct Header {
     pub lost: AtomicU64,
     /// Backtraces cut to their call site because the table was full.
     pub stacks_cut: AtomicU64,
+    /// Backtraces that were compared with a whole walk, where that was asked for.
+    pub unwinds_checked: AtomicU64,
+    /// How many of them were different.
+    pub unwinds_differing: AtomicU64,
+    /// A bit for each game loop that was marked; loops above 63 share the last.
+    pub loops: AtomicU64,
     /// The drain could not write and drops what it takes.
     pub drain_failing: AtomicU32,
     /// Set by a drain that wants the program to stop recording.
@@ -133,6 +139,10 @@ pub struct BufferHeader {
     pub context: AtomicU32,
     /// Greatest end of a call in the buffer, set when it is left; else 0.
     pub last_key: AtomicU64,
+    /// How many of the records are no events.
+    pub others: AtomicU32,
+    /// How many of those are frame marks.
+    pub marks: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Header>() <= 4096);

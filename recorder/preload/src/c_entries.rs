@@ -6,7 +6,7 @@
 
 use crate::shim::entry;
 use crate::{bootstrap, callers, next};
-use heapreel::raw::{self, Entry};
+use heapreel::raw::{self, CallSite, Entry};
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
@@ -21,8 +21,8 @@ macro_rules! functions {
             mod $name {
                 use super::*;
 
-                /// `caller` is the address that the call returns to.
-                pub(super) unsafe extern "C-unwind" fn entered($($argument: $type,)+ caller: usize) $(-> $return)? {
+                /// `sp` and `fp` come from the shim.
+                pub(super) unsafe extern "C-unwind" fn entered($($argument: $type,)+ sp: usize, fp: usize) $(-> $return)? {
                     $(
                         if bootstrap::owns($block) {
                             return $ours;
@@ -30,20 +30,22 @@ macro_rules! functions {
                     )?
                     // SAFETY: passed on as it came.
                     unsafe {
-                        if raw::active() { counted($($argument,)+ caller) } else { next::$next.get()($($argument),+) }
+                        if raw::active() { counted($($argument,)+ sp, fp) } else { next::$next.get()($($argument),+) }
                     }
                 }
 
                 /// Apart, so that the way above needs no stack.
                 #[inline(never)]
-                unsafe extern "C-unwind" fn counted($($argument: $type,)+ caller: usize) $(-> $return)? {
+                unsafe extern "C-unwind" fn counted($($argument: $type,)+ sp: usize, fp: usize) $(-> $return)? {
                     let next = next::$next.get();
-                    if callers::are_inner(caller) {
+                    // SAFETY: the call that the shim was entered by has not returned.
+                    let site = unsafe { CallSite::at_entry(sp, fp) };
+                    if callers::are_inner(site.return_address()) {
                         // SAFETY: passed on as it came.
                         return unsafe { next($($argument),+) };
                     }
                     // SAFETY: passed on as it came.
-                    ($record)(|| unsafe { next($($argument),+) })
+                    ($record)(site, || unsafe { next($($argument),+) })
                 }
             }
             entry!($name, $count, $name::entered);
@@ -53,37 +55,37 @@ macro_rules! functions {
 
 functions! {
     malloc(size: usize) -> Block, 1, MALLOC =>
-        |inner| acquire(Entry::Malloc, size, 0, false, inner);
+        |site, inner| acquire(site, Entry::Malloc, size, 0, false, inner);
     calloc(count: usize, size: usize) -> Block, 2, CALLOC =>
-        |inner| acquire(Entry::Calloc, count.saturating_mul(size), 0, true, inner);
+        |site, inner| acquire(site, Entry::Calloc, count.saturating_mul(size), 0, true, inner);
     memalign(align: usize, size: usize) -> Block, 2, MEMALIGN =>
-        |inner| acquire(Entry::Memalign, size, align, false, inner);
+        |site, inner| acquire(site, Entry::Memalign, size, align, false, inner);
     aligned_alloc(align: usize, size: usize) -> Block, 2, ALIGNED_ALLOC =>
-        |inner| acquire(Entry::AlignedAlloc, size, align, false, inner);
+        |site, inner| acquire(site, Entry::AlignedAlloc, size, align, false, inner);
     valloc(size: usize) -> Block, 1, VALLOC =>
-        |inner| acquire(Entry::Valloc, size, OS_PAGE, false, inner);
+        |site, inner| acquire(site, Entry::Valloc, size, OS_PAGE, false, inner);
     pvalloc(size: usize) -> Block, 1, PVALLOC =>
-        |inner| acquire(Entry::Pvalloc, size, OS_PAGE, false, inner);
+        |site, inner| acquire(site, Entry::Pvalloc, size, OS_PAGE, false, inner);
     posix_memalign(out: *mut Block, align: usize, size: usize) -> c_int, 3, POSIX_MEMALIGN =>
-        |inner| acquire_through(out, size, align, inner);
+        |site, inner| acquire_through(site, out, size, align, inner);
 
     realloc(block: Block, size: usize) -> Block, 2, REALLOC,
         // SAFETY: ours, by its address.
         ours(block) unsafe { bootstrap::move_out(block, size) } =>
-        |inner| resize(Entry::Realloc, block, size, inner);
+        |site, inner| resize(site, Entry::Realloc, block, size, inner);
     reallocarray(block: Block, count: usize, size: usize) -> Block, 3, REALLOCARRAY,
         // SAFETY: ours, by its address.
         ours(block) unsafe { bootstrap::move_out(block, count.saturating_mul(size)) } =>
-        |inner| resize(Entry::ReallocArray, block, count.saturating_mul(size), inner);
+        |site, inner| resize(site, Entry::ReallocArray, block, count.saturating_mul(size), inner);
 
     free(block: Block), 1, FREE, ours(block) bootstrap::keep(block) =>
-        |inner| release(Entry::Free, block, inner);
+        |site, inner| release(site, Entry::Free, block, inner);
     cfree(block: Block), 1, CFREE, ours(block) bootstrap::keep(block) =>
-        |inner| release(Entry::Free, block, inner);
+        |site, inner| release(site, Entry::Free, block, inner);
     free_sized(block: Block, size: usize), 2, FREE_SIZED, ours(block) bootstrap::keep(block) =>
-        |inner| release(Entry::FreeSized, block, inner);
+        |site, inner| release(site, Entry::FreeSized, block, inner);
     free_aligned_sized(block: Block, align: usize, size: usize), 3, FREE_ALIGNED_SIZED, ours(block) bootstrap::keep(block) =>
-        |inner| release(Entry::FreeSized, block, inner);
+        |site, inner| release(site, Entry::FreeSized, block, inner);
 }
 
 /// What `valloc` and `pvalloc` align to.
@@ -91,6 +93,7 @@ const OS_PAGE: usize = 4096;
 
 #[inline(always)]
 fn acquire(
+    site: CallSite,
     entry: Entry,
     size: usize,
     align: usize,
@@ -98,19 +101,20 @@ fn acquire(
     inner: impl FnOnce() -> Block,
 ) -> Block {
     // SAFETY: `inner` is the next definition with the program's own arguments.
-    unsafe { raw::allocate(entry, size, align, zeroed, inner) }
+    unsafe { raw::allocate(entry, size, align, zeroed, site, inner) }
 }
 
 /// `posix_memalign`: the block comes back through a pointer, and only if there is one.
 #[inline(always)]
 fn acquire_through(
+    site: CallSite,
     out: *mut Block,
     size: usize,
     align: usize,
     inner: impl FnOnce() -> c_int,
 ) -> c_int {
     let mut result = 0;
-    acquire(Entry::PosixMemalign, size, align, false, || {
+    acquire(site, Entry::PosixMemalign, size, align, false, || {
         result = inner();
         if result != 0 {
             return null_mut();
@@ -124,27 +128,33 @@ fn acquire_through(
 /// A reallocation as the event that it is: without a block an allocation, to nothing
 /// a deallocation where the allocator beneath sees it so.
 #[inline(always)]
-fn resize(entry: Entry, block: Block, size: usize, inner: impl FnOnce() -> Block) -> Block {
+fn resize(
+    site: CallSite,
+    entry: Entry,
+    block: Block,
+    size: usize,
+    inner: impl FnOnce() -> Block,
+) -> Block {
     if block.is_null() {
-        return acquire(entry, size, 0, false, inner);
+        return acquire(site, entry, size, 0, false, inner);
     }
     if size == 0 && next::realloc_frees() {
         let mut result = null_mut();
-        release(entry, block, || result = inner());
+        release(site, entry, block, || result = inner());
         return result;
     }
     // SAFETY: `inner` is the next definition, called with this block and a size that
     // does not free it.
-    unsafe { raw::reallocate(entry, block, size, 0, inner) }
+    unsafe { raw::reallocate(entry, block, size, 0, site, inner) }
 }
 
 #[inline(always)]
-fn release(entry: Entry, block: Block, inner: impl FnOnce()) {
+fn release(site: CallSite, entry: Entry, block: Block, inner: impl FnOnce()) {
     if block.is_null() {
         return inner();
     }
     // SAFETY: `inner` is the next definition with the program's own arguments.
-    unsafe { raw::deallocate(entry, block, inner) }
+    unsafe { raw::deallocate(entry, block, site, inner) }
 }
 
 #[unsafe(no_mangle)]

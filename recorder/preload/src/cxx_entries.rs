@@ -7,7 +7,7 @@
 use crate::next::{self, Next};
 use crate::shim::entry;
 use crate::{callers, cxx_runtime, message};
-use heapreel::raw::{self, Entry};
+use heapreel::raw::{self, CallSite, Entry};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -37,24 +37,26 @@ macro_rules! operators {
                     $missing
                 }
 
-                /// `caller` is the address that the call returns to.
-                pub(super) unsafe extern "C-unwind" fn entered($($argument: usize,)+ caller: usize) $(-> $return)? {
+                /// `sp` and `fp` come from the shim.
+                pub(super) unsafe extern "C-unwind" fn entered($($argument: usize,)+ sp: usize, fp: usize) $(-> $return)? {
                     // SAFETY: passed on as it came.
                     unsafe {
-                        if raw::active() { counted($($argument,)+ caller) } else { NEXT.get()($($argument),+) }
+                        if raw::active() { counted($($argument,)+ sp, fp) } else { NEXT.get()($($argument),+) }
                     }
                 }
 
                 /// Apart, so that the way above needs no stack.
                 #[inline(never)]
-                unsafe extern "C-unwind" fn counted($($argument: usize,)+ caller: usize) $(-> $return)? {
+                unsafe extern "C-unwind" fn counted($($argument: usize,)+ sp: usize, fp: usize) $(-> $return)? {
                     let next = NEXT.get();
-                    if callers::are_inner(caller) {
+                    // SAFETY: the call that the shim was entered by has not returned.
+                    let site = unsafe { CallSite::at_entry(sp, fp) };
+                    if callers::are_inner(site.return_address()) {
                         // SAFETY: passed on as it came.
                         return unsafe { next($($argument),+) };
                     }
                     // SAFETY: passed on as it came.
-                    ($record)(|| unsafe { next($($argument),+) })
+                    ($record)(site, || unsafe { next($($argument),+) })
                 }
             }
             entry!($name, $count, $name::entered, where COUNT, else $name::NEXT);
@@ -72,18 +74,18 @@ macro_rules! operators {
 macro_rules! new {
     ($entry:ident, $size:ident) => {
         // SAFETY: `inner` is the next operator new.
-        |inner| unsafe { raw::allocate(Entry::$entry, $size, 0, false, inner) }
+        |site, inner| unsafe { raw::allocate(Entry::$entry, $size, 0, false, site, inner) }
     };
     ($entry:ident, $size:ident, $align:ident) => {
         // SAFETY: as above.
-        |inner| unsafe { raw::allocate(Entry::$entry, $size, $align, false, inner) }
+        |site, inner| unsafe { raw::allocate(Entry::$entry, $size, $align, false, site, inner) }
     };
 }
 
 /// `operator delete` of a block, which may be null.
 macro_rules! delete {
     ($entry:ident, $block:ident) => {
-        |inner| release(Entry::$entry, $block, inner)
+        |site, inner| release(site, Entry::$entry, $block, inner)
     };
 }
 
@@ -126,12 +128,12 @@ operators! {
 }
 
 #[inline(always)]
-fn release(entry: Entry, block: usize, inner: impl FnOnce()) {
+fn release(site: CallSite, entry: Entry, block: usize, inner: impl FnOnce()) {
     if block == 0 {
         return inner();
     }
     // SAFETY: `inner` is the next operator delete, to be called with this block.
-    unsafe { raw::deallocate(entry, block as Block, inner) }
+    unsafe { raw::deallocate(entry, block as Block, site, inner) }
 }
 
 /// Looks the operators up at start; nothing happens in a program without C++.

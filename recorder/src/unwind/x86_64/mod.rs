@@ -4,16 +4,20 @@
 mod cache;
 mod compile;
 mod expression;
+mod known;
 mod program;
 mod regs;
 mod rule;
+mod step;
 mod walk;
 
 pub(crate) use cache::{forget_modules, generation};
+pub(crate) use known::KnownStack;
 #[cfg(test)]
 pub(super) use program::rule_at;
 pub(crate) use regs::{Regs, here};
 use rule::Rule;
 #[cfg(test)]
 pub(super) use rule::{Base, FpFrom, Special};
-pub(crate) use walk::walk;
+pub(crate) use step::Frame;
+pub(crate) use walk::{second_caller, walk, walk_from};

@@ -1,0 +1,402 @@
+//! The stack as it was at the last backtrace, so that the next one reads only what
+//! has changed since.
+//!
+//! A walk goes really, rule by rule, from the innermost frame until it meets a frame
+//! that is known with the same return address *and* stack pointer (and frame pointer,
+//! where that still matters to an outer rule). From there the known frames are
+//! checked, inner to outer: the slot that held a frame's return address must hold it
+//! still, and the slot of a saved frame pointer likewise. What the rules would read is
+//! exactly what is compared, so by induction the result is that of a whole walk. At
+//! the first difference the walk goes on really from that frame, until it meets a
+//! known one again.
+//!
+//! Not so a comparison by value alone: old return addresses stay in unused stack.
+//!
+//! Frames whose rule reads anything but those slots (signal frames, realigned frames)
+//! are always left really. On stacks that are not the thread's own nothing is taken
+//! for known: they may be unmapped behind our back.
+
+#![expect(unsafe_code, reason = "reads the stack")]
+
+use super::cache;
+use super::step::{Cursor, Frame, Link, read};
+use crate::unwind::linux::StackBounds;
+
+/// Frames that are remembered. Of a deeper stack the outer half is forgotten.
+const ROOM: usize = 512;
+
+/// A frame that was met, and how its caller was found.
+#[derive(Clone, Copy)]
+struct Known {
+    frame: Frame,
+    /// See [`Link::fp_at`]: how its caller was found.
+    fp_at: u64,
+    /// Of the return addresses from the outermost one to this.
+    hash: u64,
+    /// The rule of this frame reads the frame pointer.
+    reads_fp: bool,
+    /// The rule of this frame, or of an outer one that gets it passed on, does.
+    fp_matters: bool,
+}
+
+/// What lies outside the outermost frame that is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    /// To be seen by trying.
+    Unknown,
+    /// Nothing, by that frame's rule.
+    Nothing,
+}
+
+/// A thread's stack as far as it is known. All zeros know nothing.
+pub(crate) struct KnownStack {
+    /// Outermost first.
+    frames: [Known; ROOM],
+    len: usize,
+    /// What a walk met that was not known, innermost first.
+    fresh: [Known; ROOM],
+    fresh_len: usize,
+    beyond: Beyond,
+    generation: u32,
+}
+
+impl KnownStack {
+    /// Knows nothing.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the recorder's are made of zeroed memory")
+    )]
+    pub(crate) const EMPTY: KnownStack = KnownStack {
+        frames: [Known::NONE; ROOM],
+        len: 0,
+        fresh: [Known::NONE; ROOM],
+        fresh_len: 0,
+        beyond: Beyond::Unknown,
+        generation: 0,
+    };
+
+    /// Forgets everything.
+    pub(crate) fn forget(&mut self) {
+        self.len = 0;
+    }
+
+    /// Brings the knowledge up to date with `innermost`, a frame of the calling thread
+    /// (see [`walk`](super::walk()) for what that means). Only the innermost `depth`
+    /// frames have to be right. Returns whether those are the same as last time.
+    #[inline(always)]
+    pub(crate) fn update(
+        &mut self,
+        innermost: Frame,
+        depth: usize,
+        bounds: &mut StackBounds,
+    ) -> bool {
+        let generation = cache::generation();
+        if generation != self.generation {
+            self.generation = generation;
+            self.len = 0;
+        }
+        self.fresh_len = 0;
+        let Some(mut cursor) = Cursor::new(innermost, bounds) else {
+            self.len = 0;
+            return false;
+        };
+        let end = if cursor.on_own_stack() { self.len } else { 0 };
+        let end = self.skip_inner(end, innermost.sp);
+        match self.meet(end, depth, &mut cursor) {
+            Met::Agreed => {
+                let unchanged = end == self.len;
+                self.len = end;
+                unchanged
+            }
+            Met::Until(end) => {
+                self.walk_on(end, depth, &mut cursor, bounds);
+                false
+            }
+        }
+    }
+
+    /// How many frames are known.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the innermost `depth` return addresses are these.
+    pub(crate) fn is(&self, addresses: &[u64], depth: usize) -> bool {
+        let known = self.frames.get(..self.len).unwrap_or(&[]);
+        let innermost = known.iter().rev().take(depth).map(|known| known.frame.ra);
+        innermost.eq(addresses.iter().copied())
+    }
+
+    /// A hash of the innermost `depth` return addresses.
+    #[inline(always)]
+    pub(crate) fn hash(&self, depth: usize) -> u64 {
+        if self.len <= depth {
+            return self
+                .frames
+                .get(self.len.wrapping_sub(1))
+                .map_or(0, |known| known.hash);
+        }
+        let kept = self.frames.get(self.len - depth..self.len).unwrap_or(&[]);
+        kept.iter().fold(0, |hash, known| mix(hash, known.frame.ra))
+    }
+
+    /// Writes the innermost return addresses, innermost first; says how many.
+    pub(crate) fn copy_to(&self, out: &mut [u64]) -> usize {
+        let known = self.frames.get(..self.len).unwrap_or(&[]);
+        let mut len = 0;
+        for (place, known) in out.iter_mut().zip(known.iter().rev()) {
+            *place = known.frame.ra;
+            len += 1;
+        }
+        len
+    }
+
+    /// Whether the frame before place `end` is this one, the frame pointer included
+    /// where it matters.
+    #[inline(always)]
+    fn knows(&self, end: usize, frame: &Frame) -> bool {
+        self.frames.get(end.wrapping_sub(1)).is_some_and(|known| {
+            known.frame.sp == frame.sp
+                && known.frame.ra == frame.ra
+                && (known.frame.fp == frame.fp || !known.fp_matters)
+        })
+    }
+
+    /// From the frame before `end`, which the cursor has really met: how far outwards
+    /// the stack is as it was. Leaves the cursor at the last frame that is.
+    #[inline(always)]
+    fn agrees_outwards(&mut self, end: usize, depth: usize, cursor: &mut Cursor) -> Met {
+        let mut inner = end.wrapping_sub(1);
+        let mut fp = cursor.at.fp;
+        let enough = (self.fresh_len + end).saturating_sub(depth);
+        if let Some(known) = self.frames.get_mut(inner) {
+            known.frame.fp = fp;
+        }
+        let Some(known) = self.frames.get_mut(..end) else {
+            return Met::Until(end);
+        };
+        while inner > enough {
+            let [.., outer, from] = known.get_mut(..=inner).unwrap_or(&mut []) else {
+                break;
+            };
+            if from.fp_at == Link::SPECIAL {
+                return Self::stop_at(from, inner, cursor);
+            }
+            // SAFETY: `from` is a frame of this thread's own stack as it is now. Its
+            // rule puts the caller's return address and saved frame pointer where they
+            // were before, which was found to be mapped; a thread's own stack stays so.
+            let (ra, saved) = unsafe {
+                let ra = read(outer.frame.sp.wrapping_sub(8));
+                let slot = if from.fp_at == Link::PASSED_ON {
+                    outer.frame.sp.wrapping_sub(8)
+                } else {
+                    from.fp_at
+                };
+                (ra, read(slot))
+            };
+            let outer_fp = if from.fp_at == Link::PASSED_ON {
+                fp
+            } else {
+                saved
+            };
+            let differs = outer.fp_matters && outer_fp != outer.frame.fp;
+            if ra != outer.frame.ra || differs {
+                return Self::stop_at(from, inner, cursor);
+            }
+            fp = outer_fp;
+            outer.frame.fp = fp;
+            inner -= 1;
+        }
+        if inner == 0 && enough == 0 && self.beyond != Beyond::Nothing {
+            let [outermost, ..] = &self.frames;
+            return Self::stop_at(outermost, 0, cursor);
+        }
+        Met::Agreed
+    }
+
+    #[inline(always)]
+    fn stop_at(from: &Known, index: usize, cursor: &mut Cursor) -> Met {
+        cursor.move_to(from.frame);
+        Met::Until(index)
+    }
+
+    /// Takes the frame that the cursor is at: from the frames known before `end` if
+    /// it is the innermost one of them, else as a fresh one.
+    #[inline(always)]
+    fn meet(&mut self, end: usize, depth: usize, cursor: &mut Cursor) -> Met {
+        if !(self.knows(end, &cursor.at) && cursor.on_own_stack()) {
+            self.add_fresh(Known::new(cursor.at));
+            return Met::Until(end);
+        }
+        let met = self.agrees_outwards(end, depth, cursor);
+        if let Met::Until(first) = met {
+            self.refresh(first, end);
+        }
+        met
+    }
+
+    /// Goes on from the last fresh frame, which the cursor is at; the frames before
+    /// `end` may lie outside it.
+    #[inline(never)]
+    fn walk_on(
+        &mut self,
+        mut end: usize,
+        depth: usize,
+        cursor: &mut Cursor,
+        bounds: &mut StackBounds,
+    ) {
+        while self.fresh_len < ROOM {
+            match cursor.step(bounds) {
+                Ok(link) => self.link_last(link),
+                Err(_) => {
+                    self.end_last(cursor.is_outermost());
+                    return self.append_fresh(0);
+                }
+            }
+            end = self.skip_inner(end, cursor.at.sp);
+            match self.meet(end, depth, cursor) {
+                Met::Agreed => return self.append_fresh(end),
+                Met::Until(first) => end = first,
+            }
+        }
+        self.beyond = Beyond::Unknown;
+        self.append_fresh(0);
+    }
+
+    /// The place behind the first known frame that is not deeper than `sp`.
+    #[inline(always)]
+    fn skip_inner(&self, mut end: usize, sp: u64) -> usize {
+        while let Some(known) = self.frames.get(end.wrapping_sub(1))
+            && known.frame.sp < sp
+        {
+            end -= 1;
+        }
+        end
+    }
+
+    /// Known frames whose outer ones have changed: they are hashed anew.
+    fn refresh(&mut self, first: usize, end: usize) {
+        for index in (first..end).rev() {
+            if let Some(known) = self.frames.get(index).copied() {
+                self.add_fresh(known);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn add_fresh(&mut self, known: Known) {
+        if let Some(place) = self.fresh.get_mut(self.fresh_len) {
+            *place = known;
+            self.fresh_len += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn link_last(&mut self, link: Link) {
+        if let Some(last) = self.fresh.get_mut(self.fresh_len.wrapping_sub(1)) {
+            last.fp_at = link.fp_at;
+            last.reads_fp = link.reads_fp;
+        }
+    }
+
+    fn end_last(&mut self, is_outermost: bool) {
+        self.beyond = if is_outermost {
+            Beyond::Nothing
+        } else {
+            Beyond::Unknown
+        };
+        self.link_last(Link {
+            fp_at: Link::SPECIAL,
+            reads_fp: !is_outermost,
+        });
+    }
+
+    /// Puts the fresh frames behind the first `kept` known ones.
+    #[inline(always)]
+    fn append_fresh(&mut self, kept: usize) {
+        let kept = self.make_room(kept);
+        let (mut hash, mut fp_matters) = self
+            .frames
+            .get(kept.wrapping_sub(1))
+            .map_or((0, false), |outer| (outer.hash, outer.fp_matters));
+        let fresh = self.fresh.get(..self.fresh_len).unwrap_or(&[]);
+        let places = self.frames.get_mut(kept..).unwrap_or(&mut []);
+        for (place, known) in places.iter_mut().zip(fresh.iter().rev()) {
+            hash = mix(hash, known.frame.ra);
+            let passed_on = known.fp_at == Link::PASSED_ON;
+            fp_matters = known.reads_fp || passed_on && fp_matters;
+            *place = Known {
+                hash,
+                fp_matters,
+                ..*known
+            };
+        }
+        self.len = kept + self.fresh_len;
+    }
+
+    /// Forgets outer frames where all of them would be too many; how many of `kept`
+    /// are left. The hashes of what is left are too high up to be asked for.
+    #[inline(always)]
+    fn make_room(&mut self, kept: usize) -> usize {
+        if kept + self.fresh_len <= ROOM {
+            kept
+        } else {
+            self.forget_outer(kept)
+        }
+    }
+
+    #[cold]
+    fn forget_outer(&mut self, kept: usize) -> usize {
+        let left = (ROOM / 2).min(ROOM - self.fresh_len).min(kept);
+        for index in 0..left {
+            let moved = self.frames.get(kept - left + index).copied();
+            if let (Some(moved), Some(place)) = (moved, self.frames.get_mut(index)) {
+                *place = moved;
+            }
+        }
+        self.beyond = Beyond::Unknown;
+        left
+    }
+}
+
+/// What became of a frame that was met.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Met {
+    /// It is known, and so are all outside it that were asked for.
+    Agreed,
+    /// It, and known ones outside it if any, are fresh frames now; those before this
+    /// place may still be as they were.
+    Until(usize),
+}
+
+impl Known {
+    const NONE: Known = Known {
+        frame: Frame {
+            ra: 0,
+            sp: 0,
+            fp: 0,
+        },
+        fp_at: 0,
+        hash: 0,
+        reads_fp: false,
+        fp_matters: false,
+    };
+
+    #[inline(always)]
+    fn new(frame: Frame) -> Known {
+        Known {
+            frame,
+            fp_at: Link::SPECIAL,
+            hash: 0,
+            reads_fp: true,
+            fp_matters: true,
+        }
+    }
+}
+
+/// The hash of one more return address.
+#[inline(always)]
+fn mix(hash: u64, address: u64) -> u64 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    (hash.rotate_left(23) ^ address).wrapping_mul(FACTOR)
+}
