@@ -257,6 +257,13 @@ pub enum Definition<'a> {
         /// When the call was entered, in ticks.
         start: u64,
     },
+    /// Backtraces that were compared with a whole unwind.
+    UnwindCheck {
+        /// How many.
+        checked: u64,
+        /// How many of them were different.
+        differing: u64,
+    },
 }
 
 impl Definition<'_> {

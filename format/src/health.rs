@@ -33,6 +33,10 @@ pub struct Health {
     pub in_flight: u64,
     /// Backtraces that were cut to their call site because the table was full.
     pub stacks_cut: u64,
+    /// Backtraces that the recorder compared with a whole unwind, where asked to.
+    pub unwinds_checked: u64,
+    /// How many of them were different.
+    pub unwinds_differing: u64,
     /// The program may still be running.
     pub running: bool,
 }
@@ -82,6 +86,12 @@ impl Health {
             lines.push(format!(
                 "{} backtraces were cut to their call site: the table was full",
                 self.stacks_cut
+            ));
+        }
+        if self.unwinds_differing > 0 {
+            lines.push(format!(
+                "{} of {} backtraces differ from a whole unwind",
+                self.unwinds_differing, self.unwinds_checked
             ));
         }
         lines

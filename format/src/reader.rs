@@ -587,6 +587,10 @@ impl Trace {
                 known.calibration = Some((alloc_ticks, dealloc_ticks, empty_latency_ticks));
             }
             Definition::StacksCut { count } => self.health.stacks_cut = count,
+            Definition::UnwindCheck { checked, differing } => {
+                self.health.unwinds_checked = checked;
+                self.health.unwinds_differing = differing;
+            }
             Definition::InFlight { id, address, start } => {
                 self.in_flight.push(InFlight {
                     thread: id,
@@ -669,6 +673,9 @@ impl Trace {
         self.health.ended = remains.ended;
         self.health.lost_events = self.health.lost_events.saturating_add(remains.lost);
         self.health.stacks_cut = self.health.stacks_cut.max(remains.stacks_cut);
+        self.health.unwinds_checked = self.health.unwinds_checked.max(remains.unwinds_checked);
+        self.health.unwinds_differing =
+            self.health.unwinds_differing.max(remains.unwinds_differing);
         self.health.running = process_runs(
             spill
                 .header()

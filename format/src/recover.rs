@@ -223,6 +223,12 @@ fn all_definitions(trace: &Trace) -> Vec<Definition<'_>> {
             count: trace.health().stacks_cut,
         });
     }
+    if trace.health().unwinds_checked > 0 {
+        all.push(Definition::UnwindCheck {
+            checked: trace.health().unwinds_checked,
+            differing: trace.health().unwinds_differing,
+        });
+    }
     all
 }
 

@@ -134,6 +134,10 @@ pub struct HealthFacts {
     pub unknown_releases: BTreeMap<String, u64>,
     /// Backtraces cut to their call site.
     pub stacks_cut: u64,
+    /// Backtraces that the recorder compared with a whole unwind, where asked to.
+    pub unwinds_checked: u64,
+    /// How many of them were different.
+    pub unwinds_differing: u64,
 }
 
 /// Sums of events.

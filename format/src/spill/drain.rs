@@ -237,6 +237,11 @@ impl<W: Write> Drain<W> {
         if count > 0 {
             definitions.push(Definition::StacksCut { count });
         }
+        let checked = self.spill.header().unwinds_checked.load(Relaxed);
+        if checked > 0 {
+            let differing = self.spill.header().unwinds_differing.load(Relaxed);
+            definitions.push(Definition::UnwindCheck { checked, differing });
+        }
         definitions.extend(self.in_flight());
         definitions
     }

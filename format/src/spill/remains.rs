@@ -53,6 +53,10 @@ pub struct Remains {
     pub lost: u64,
     /// Backtraces cut to their call site.
     pub stacks_cut: u64,
+    /// Backtraces that were compared with a whole unwind.
+    pub unwinds_checked: u64,
+    /// How many of them were different.
+    pub unwinds_differing: u64,
 }
 
 impl Remains {
@@ -78,6 +82,8 @@ impl Remains {
             ended: split_ended(header.ended.load(Acquire)),
             lost: lost.saturating_add(header.lost.load(Relaxed)),
             stacks_cut: header.stacks_cut.load(Relaxed),
+            unwinds_checked: header.unwinds_checked.load(Relaxed),
+            unwinds_differing: header.unwinds_differing.load(Relaxed),
         }
     }
 }

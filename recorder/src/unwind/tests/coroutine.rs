@@ -51,7 +51,11 @@ global_asm!(
 type Switch = unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, *mut c_void);
 
 unsafe extern "C" {
-    fn heapreel_test_switch(f: extern "C" fn(*mut c_void), data: *mut c_void, top: *mut c_void);
+    pub(super) fn heapreel_test_switch(
+        f: extern "C" fn(*mut c_void),
+        data: *mut c_void,
+        top: *mut c_void,
+    );
     fn heapreel_test_switch_wrong(
         f: extern "C" fn(*mut c_void),
         data: *mut c_void,
@@ -60,13 +64,13 @@ unsafe extern "C" {
 }
 
 /// A stack between two pages that cannot be touched.
-struct Stack {
+pub(super) struct Stack {
     mapping: *mut c_void,
     len: usize,
 }
 
 impl Stack {
-    fn new(len: usize) -> Self {
+    pub(super) fn new(len: usize) -> Self {
         // SAFETY: a fresh mapping without access, of which the middle is opened.
         unsafe {
             let whole = len + 2 * PAGE;
@@ -91,6 +95,14 @@ impl Stack {
         // SAFETY: the stack is mapped and used by nobody else; `then` outlives
         // the call and does not unwind out of it (the process would abort).
         unsafe { switch(enter, data, self.mapping.byte_add(PAGE + self.len)) };
+    }
+}
+
+impl Stack {
+    /// Runs `then` on this stack, where walks end at its first function.
+    #[inline(never)]
+    pub(super) fn run_alone(&mut self, then: &mut dyn FnMut()) {
+        self.run(heapreel_test_switch, then);
     }
 }
 

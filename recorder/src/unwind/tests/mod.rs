@@ -10,6 +10,7 @@ mod compare;
 mod coroutine;
 mod garbage;
 mod handmade;
+mod known;
 mod modules;
 mod parser;
 mod signals;
