@@ -12,8 +12,9 @@
 //! throw a C++ exception or never return.
 #![expect(unsafe_code, reason = "stands between the program and its allocator")]
 
+use crate::backtrace::{CallSite, Request};
+use crate::call::Call;
 use crate::os::clock;
-use crate::thread::{self, CallSite, Pending};
 use crate::{session, switch};
 use heapreel_format::{Entry, Event, EventKind};
 
@@ -48,28 +49,28 @@ pub(crate) fn blank(start: u64, end: u64) -> Event {
 }
 
 /// Records a failure when the inner call leaves by unwinding: `operator new` throws.
-struct Failing {
-    pending: Option<Pending>,
+struct Failing<'a> {
+    call: &'a Call,
     start: u64,
     size: u64,
     old: u64,
 }
 
-impl Failing {
+impl Failing<'_> {
+    /// The inner call has returned.
     #[inline(always)]
-    fn passed(mut self) -> Option<Pending> {
-        self.pending.take()
+    fn passed(self) {
+        std::mem::forget(self);
     }
 }
 
-impl Drop for Failing {
+impl Drop for Failing<'_> {
+    #[cold]
     fn drop(&mut self) {
-        if let Some(pending) = self.pending.take() {
-            let mut event = blank(self.start, clock::end());
-            fail(&mut event, self.size, self.old);
-            // SAFETY: unwinding stays on the thread of the call.
-            unsafe { pending.publish(event) };
-        }
+        let mut event = blank(self.start, clock::end());
+        fail(&mut event, self.size, self.old);
+        // SAFETY: unwinding stays on the thread of the call.
+        unsafe { self.call.publish(event) };
     }
 }
 
@@ -101,23 +102,22 @@ pub unsafe fn allocate(
     if idle() {
         return inner();
     }
+    let mut call = Call::NONE;
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, align, 0, true, site) }) else {
+    if !unsafe { call.acquire(Request::new(entry, align), site) } {
         return inner();
-    };
-    let latency = pending.latency;
+    }
+    let latency = call.is_timed();
     let start = if latency { clock::start() } else { 0 };
     let failing = Failing {
-        pending: Some(pending),
+        call: &call,
         start,
         size: size as u64,
         old: 0,
     };
     let address = inner();
     let end = clock::end();
-    let Some(pending) = failing.passed() else {
-        return address;
-    };
+    failing.passed();
     let mut event = blank(if latency { start } else { end }, end);
     event.address = address as u64;
     event.size = size as u64;
@@ -128,7 +128,7 @@ pub unsafe fn allocate(
         fail(&mut event, size as u64, 0);
     }
     // SAFETY: the same thread as above.
-    unsafe { pending.publish(event) };
+    unsafe { call.publish(event) };
     address
 }
 
@@ -142,14 +142,15 @@ pub unsafe fn deallocate(entry: Entry, address: *mut u8, site: CallSite, inner: 
     if address.is_null() || idle() {
         return inner();
     }
+    let mut call = Call::NONE;
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, 0, address as u64, false, site) }) else {
+    if !unsafe { call.release(Request::new(entry, 0), site) } {
         return inner();
-    };
-    let latency = pending.latency;
+    }
+    let latency = call.is_timed();
     let start = clock::start();
     // SAFETY: the same thread as above.
-    unsafe { pending.announce(start) };
+    unsafe { call.announce(address as u64, start) };
     inner();
     let end = if latency { clock::end() } else { start };
     let mut event = blank(start, end);
@@ -157,7 +158,7 @@ pub unsafe fn deallocate(entry: Entry, address: *mut u8, site: CallSite, inner: 
     event.entry = entry;
     event.address = address as u64;
     // SAFETY: the same thread as above.
-    unsafe { pending.publish(event) };
+    unsafe { call.publish(event) };
 }
 
 /// Runs `inner`, which changes the block at `old` to `size` bytes, and records it.
@@ -179,24 +180,23 @@ pub unsafe fn reallocate(
     if idle() {
         return inner();
     }
+    let mut call = Call::NONE;
     // SAFETY: a hook on the thread that makes the call.
-    let Some(pending) = (unsafe { thread::before(entry, align, old as u64, true, site) }) else {
+    if !unsafe { call.acquire(Request::new(entry, align), site) } {
         return inner();
-    };
+    }
     let start = clock::start();
     // SAFETY: the same thread as above.
-    unsafe { pending.announce(start) };
+    unsafe { call.announce(old as u64, start) };
     let failing = Failing {
-        pending: Some(pending),
+        call: &call,
         start,
         size: size as u64,
         old: old as u64,
     };
     let address = inner();
     let end = clock::end();
-    let Some(pending) = failing.passed() else {
-        return address;
-    };
+    failing.passed();
     let mut event = blank(start, end);
     event.kind = EventKind::Realloc;
     event.old_address = old as u64;
@@ -207,6 +207,6 @@ pub unsafe fn reallocate(
         event.address = 0;
     }
     // SAFETY: the same thread as above.
-    unsafe { pending.publish(event) };
+    unsafe { call.publish(event) };
     address
 }

@@ -41,6 +41,9 @@ compile_error!(
      [target.'cfg(all(target_os = \"linux\", target_arch = \"x86_64\"))'.dependencies]"
 );
 
+mod backtrace;
+mod calibrate;
+mod call;
 mod config;
 mod definitions;
 mod drain;

@@ -1,9 +1,9 @@
 //! For the preload library: the recorder without Rust's types around it.
 
+pub use crate::backtrace::CallSite;
 pub use crate::hooks::{active, allocate, deallocate, reallocate};
 pub use crate::private_heap::PrivateHeap;
 pub use crate::session::Origin;
-pub use crate::thread::CallSite;
 pub use crate::told::told;
 pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, SegmentId};
 

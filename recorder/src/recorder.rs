@@ -1,8 +1,8 @@
 //! The global allocator of a Rust game.
 #![expect(unsafe_code, reason = "implements GlobalAlloc")]
 
+use crate::backtrace::CallSite;
 use crate::private_heap::PrivateHeap;
-use crate::thread::CallSite;
 use crate::{hooks, switch, thread};
 use heapreel_format::Entry;
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -138,7 +138,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
         SESSION.store(std::ptr::null_mut(), Release);
         return Err(error);
     }
-    thread::calibrate();
+    crate::calibrate::calibrate();
     switch::set(switch::ON);
     Ok(())
 }

@@ -12,6 +12,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::Rule;
+use super::front;
 
 /// Slots in the table. At 16 bytes each it takes 2 MiB, of which only the pages
 /// in use are ever touched.
@@ -57,6 +58,7 @@ pub(crate) fn forget_modules() {
         empty_the_table();
     }
     GENERATION.fetch_add(1, Ordering::AcqRel);
+    front::forget();
 }
 
 /// The part of a key that stands for `generation`.

@@ -56,6 +56,10 @@ pub(crate) struct KnownStack {
     /// What a walk met that was not known, innermost first.
     fresh: [Known; ROOM],
     fresh_len: usize,
+    /// Frames below this stack pointer are most likely other ones each time.
+    restless_below: u64,
+    /// How often that was so.
+    restless_turns: u32,
     beyond: Beyond,
     generation: u32,
 }
@@ -71,6 +75,8 @@ impl KnownStack {
         len: 0,
         fresh: [Known::NONE; ROOM],
         fresh_len: 0,
+        restless_below: 0,
+        restless_turns: 0,
         beyond: Beyond::Unknown,
         generation: 0,
     };
@@ -109,7 +115,7 @@ impl KnownStack {
                 unchanged
             }
             Met::Until(end) => {
-                self.walk_on(end, depth, &mut cursor, bounds);
+                self.walk_on(end, depth, cursor.at, bounds);
                 false
             }
         }
@@ -235,16 +241,14 @@ impl KnownStack {
         met
     }
 
-    /// Goes on from the last fresh frame, which the cursor is at; the frames before
-    /// `end` may lie outside it.
+    /// Goes on from the last fresh frame, which is `at`; the frames before `end` may lie
+    /// outside it.
     #[inline(never)]
-    fn walk_on(
-        &mut self,
-        mut end: usize,
-        depth: usize,
-        cursor: &mut Cursor,
-        bounds: &mut StackBounds,
-    ) {
+    fn walk_on(&mut self, mut end: usize, depth: usize, at: Frame, bounds: &mut StackBounds) {
+        let Some(mut cursor) = Cursor::new(at, bounds) else {
+            return self.append_fresh(0);
+        };
+        let mut first_try = true;
         while self.fresh_len < ROOM {
             match cursor.step(bounds) {
                 Ok(link) => self.link_last(link),
@@ -253,14 +257,41 @@ impl KnownStack {
                     return self.append_fresh(0);
                 }
             }
+            if cursor.at.sp < self.restless_below {
+                self.add_fresh(Known::new(cursor.at));
+                continue;
+            }
             end = self.skip_inner(end, cursor.at.sp);
-            match self.meet(end, depth, cursor) {
-                Met::Agreed => return self.append_fresh(end),
+            match self.meet(end, depth, &mut cursor) {
+                Met::Agreed => {
+                    self.learn_rest(cursor.at.sp, first_try);
+                    return self.append_fresh(end);
+                }
                 Met::Until(first) => end = first,
             }
+            first_try = false;
         }
         self.beyond = Beyond::Unknown;
         self.append_fresh(0);
+    }
+
+    /// Notes from where on the stack was as before.
+    ///
+    /// PERF: a look at each frame whether it is known costs as much as to leave it
+    /// really, and a frame that is known below others that are not is no gain. So known
+    /// ones are looked for where they were met last time, and now and then sooner.
+    #[inline(always)]
+    fn learn_rest(&mut self, sp: u64, first_try: bool) {
+        const PATIENCE: u32 = 8;
+        if !first_try {
+            self.restless_below = sp;
+            return;
+        }
+        self.restless_turns = self.restless_turns.wrapping_add(1);
+        if self.restless_turns.is_multiple_of(PATIENCE) {
+            let [innermost, ..] = &self.fresh;
+            self.restless_below = innermost.frame.sp / 2 + sp / 2;
+        }
     }
 
     /// The place behind the first known frame that is not deeper than `sp`.

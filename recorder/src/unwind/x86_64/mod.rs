@@ -4,6 +4,7 @@
 mod cache;
 mod compile;
 mod expression;
+mod front;
 mod known;
 mod program;
 mod regs;

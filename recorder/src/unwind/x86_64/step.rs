@@ -12,6 +12,7 @@ use core::hint::select_unpredictable;
 
 use super::cache;
 use super::compile::compile;
+use super::front::{self, Plain};
 use super::regs::Regs;
 use super::rule::{Base, FpFrom, General, Rule, SignalFrame, Special};
 use crate::unwind::End;
@@ -51,6 +52,9 @@ impl Link {
 }
 
 /// Where a walk has got to.
+///
+/// PERF: whatever needs its address works on a copy, so that it can stay in registers.
+#[derive(Clone, Copy)]
 pub(super) struct Cursor {
     /// The stack frame.
     pub at: Frame,
@@ -80,7 +84,7 @@ impl Cursor {
 
     /// Whether no walk ever leads on from here: code without a caller by its rule.
     #[cold]
-    pub fn is_outermost(&self) -> bool {
+    pub fn is_outermost(self) -> bool {
         cache::find(self.at.ra.wrapping_sub(1), self.epoch) == Some(Rule::OUTERMOST)
     }
 
@@ -94,28 +98,32 @@ impl Cursor {
     #[inline(always)]
     pub fn step(&mut self, bounds: &mut StackBounds) -> Result<Link, End> {
         let pc = self.at.ra.wrapping_sub(1);
-        let rule = match cache::find(pc, self.epoch) {
-            Some(rule) => rule,
-            None => learn(pc, self.epoch),
+        let Some(rule) = front::find(pc) else {
+            let mut copy = *self;
+            let link = copy.step_by_table(pc, bounds);
+            *self = copy;
+            return link;
         };
-        if !rule.is_plain() {
-            return self.special_step(rule, bounds);
-        }
+        self.plain_step(rule)
+    }
+
+    #[inline(always)]
+    fn plain_step(&mut self, rule: Plain) -> Result<Link, End> {
         let Frame { sp, fp, .. } = self.at;
         let base = if rule.is_from_fp() { fp } else { sp };
         let cfa = base.wrapping_add(rule.cfa_offset());
-        let fp_at = if rule.has_saved_fp() {
-            cfa.wrapping_add(rule.fp_slot())
-        } else {
-            cfa.wrapping_sub(8)
-        };
+        let fp_at = cfa.wrapping_sub(rule.slot_below_cfa());
         // The CFA rises by at least the return address. `sp` is an address
         // of mapped memory, so that 8 more is no overflow.
         if cfa < sp.wrapping_add(8) || fp_at.wrapping_sub(sp) > cfa - 8 - sp {
             return Err(End::BadStack);
         }
-        if cfa > self.reach.limit && !self.reach.grow(cfa) {
-            return Err(End::BadStack);
+        if cfa > self.reach.limit {
+            let mut reach = self.reach;
+            if !reach.grow(cfa) {
+                return Err(End::BadStack);
+            }
+            self.reach = reach;
         }
         // SAFETY: `sp <= fp_at <= cfa - 8` was just checked, and all from
         // `sp` to `limit >= cfa` is mapped.
@@ -137,8 +145,22 @@ impl Cursor {
         })
     }
 
+    /// The same by the table of all rules.
     #[cold]
     #[inline(never)]
+    fn step_by_table(&mut self, pc: u64, bounds: &mut StackBounds) -> Result<Link, End> {
+        let known = cache::find(pc, self.epoch);
+        let rule = known.unwrap_or_else(|| learn(pc, self.epoch));
+        let Some(plain) = Plain::pack(rule) else {
+            return self.special_step(rule, bounds);
+        };
+        // Not every rule may be kept: only one that the table has.
+        if known.is_some() {
+            front::store(pc, self.epoch, plain);
+        }
+        self.plain_step(plain)
+    }
+
     fn special_step(&mut self, rule: Rule, bounds: &mut StackBounds) -> Result<Link, End> {
         match rule.special() {
             Special::Outermost => Err(End::Outermost),
