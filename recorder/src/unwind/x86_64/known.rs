@@ -39,6 +39,78 @@ struct Known {
     fp_matters: bool,
 }
 
+/// What must still hold for a frame's caller to be the same: two words on the stack.
+#[derive(Clone, Copy)]
+struct Check {
+    /// The slot of the return address, and what it held.
+    ra_at: u64,
+    ra: u64,
+    /// The slot of the saved frame pointer where that matters further out, else the
+    /// same as above.
+    fp_at: u64,
+    fp: u64,
+}
+
+impl Check {
+    const NONE: Check = Check {
+        ra_at: 0,
+        ra: 0,
+        fp_at: 0,
+        fp: 0,
+    };
+
+    /// Holds always: there is no caller.
+    fn passes() -> Check {
+        let at = &raw const ZERO as u64;
+        Check {
+            ra_at: at,
+            ra: 0,
+            fp_at: at,
+            fp: 0,
+        }
+    }
+
+    /// Holds never: the caller is to be found by unwinding.
+    fn fails() -> Check {
+        Check {
+            ra: 1,
+            ..Check::passes()
+        }
+    }
+
+    /// Of the link from `inner` to `outer`, its caller.
+    #[inline(always)]
+    fn of(inner: &Known, outer: &Known) -> Check {
+        if inner.fp_at == Link::SPECIAL {
+            return Check::fails();
+        }
+        let Frame { ra, sp, fp } = outer.frame;
+        let ra_at = sp.wrapping_sub(8);
+        // A frame pointer that is passed on is the inner one's, which has been checked.
+        let is_read = outer.fp_matters && inner.fp_at != Link::PASSED_ON;
+        Check {
+            ra_at,
+            ra,
+            fp_at: if is_read { inner.fp_at } else { ra_at },
+            fp: if is_read { fp } else { ra },
+        }
+    }
+
+    /// # Safety
+    ///
+    /// It is the check of a frame that is on this thread's own stack now.
+    #[inline(always)]
+    unsafe fn holds(&self) -> bool {
+        // SAFETY: the frame's rule puts the caller's return address and saved frame
+        // pointer where they were before, which was found to be mapped; a thread's own
+        // stack stays so.
+        unsafe { read(self.ra_at) == self.ra && read(self.fp_at) == self.fp }
+    }
+}
+
+/// Read by checks that need no stack.
+static ZERO: u64 = 0;
+
 /// What lies outside the outermost frame that is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beyond {
@@ -52,6 +124,8 @@ enum Beyond {
 pub(crate) struct KnownStack {
     /// Outermost first.
     frames: [Known; ROOM],
+    /// How each of them is left.
+    checks: [Check; ROOM],
     len: usize,
     /// What a walk met that was not known, innermost first.
     fresh: [Known; ROOM],
@@ -72,6 +146,7 @@ impl KnownStack {
     )]
     pub(crate) const EMPTY: KnownStack = KnownStack {
         frames: [Known::NONE; ROOM],
+        checks: [Check::NONE; ROOM],
         len: 0,
         fresh: [Known::NONE; ROOM],
         fresh_len: 0,
@@ -172,58 +247,40 @@ impl KnownStack {
     /// the stack is as it was. Leaves the cursor at the last frame that is.
     #[inline(always)]
     fn agrees_outwards(&mut self, end: usize, depth: usize, cursor: &mut Cursor) -> Met {
-        let mut inner = end.wrapping_sub(1);
-        let mut fp = cursor.at.fp;
-        let enough = (self.fresh_len + end).saturating_sub(depth);
-        if let Some(known) = self.frames.get_mut(inner) {
-            known.frame.fp = fp;
-        }
-        let Some(known) = self.frames.get_mut(..end) else {
-            return Met::Until(end);
+        // The outermost frame that has to be right is not left if others lie outside.
+        let outermost = match (self.fresh_len + end).saturating_sub(depth) {
+            0 => 0,
+            beyond => beyond + 1,
         };
-        while inner > enough {
-            let [.., outer, from] = known.get_mut(..=inner).unwrap_or(&mut []) else {
-                break;
-            };
-            if from.fp_at == Link::SPECIAL {
-                return Self::stop_at(from, inner, cursor);
-            }
-            // SAFETY: `from` is a frame of this thread's own stack as it is now. Its
-            // rule puts the caller's return address and saved frame pointer where they
-            // were before, which was found to be mapped; a thread's own stack stays so.
-            let (ra, saved) = unsafe {
-                let ra = read(outer.frame.sp.wrapping_sub(8));
-                let slot = if from.fp_at == Link::PASSED_ON {
-                    outer.frame.sp.wrapping_sub(8)
-                } else {
-                    from.fp_at
-                };
-                (ra, read(slot))
-            };
-            let outer_fp = if from.fp_at == Link::PASSED_ON {
-                fp
-            } else {
-                saved
-            };
-            let differs = outer.fp_matters && outer_fp != outer.frame.fp;
-            if ra != outer.frame.ra || differs {
-                return Self::stop_at(from, inner, cursor);
-            }
-            fp = outer_fp;
-            outer.frame.fp = fp;
-            inner -= 1;
+        let checks = self.checks.get(outermost..end).unwrap_or(&[]);
+        // SAFETY: inner to outer, each frame is on the stack if the one inside it is and
+        // its check holds, and the innermost was really met.
+        match checks.iter().rposition(|check| unsafe { !check.holds() }) {
+            None => Met::Agreed,
+            Some(failed) => self.stop_at(outermost + failed, end, cursor),
         }
-        if inner == 0 && enough == 0 && self.beyond != Beyond::Nothing {
-            let [outermost, ..] = &self.frames;
-            return Self::stop_at(outermost, 0, cursor);
-        }
-        Met::Agreed
     }
 
-    #[inline(always)]
-    fn stop_at(from: &Known, index: usize, cursor: &mut Cursor) -> Met {
-        cursor.move_to(from.frame);
-        Met::Until(index)
+    /// The frame at `last` and those inside it are as they were, but for frame pointers
+    /// that did not matter: they may from now on.
+    #[inline(never)]
+    fn stop_at(&mut self, last: usize, end: usize, cursor: &mut Cursor) -> Met {
+        let mut fp = cursor.at.fp;
+        for known in self
+            .frames
+            .get_mut(last..end)
+            .unwrap_or(&mut [])
+            .iter_mut()
+            .rev()
+        {
+            known.frame.fp = fp;
+            cursor.move_to(known.frame);
+            if known.fp_at > Link::SPECIAL {
+                // SAFETY: see `Check::holds`: the slot of a frame on the stack.
+                fp = unsafe { read(known.fp_at) };
+            }
+        }
+        Met::Until(last)
     }
 
     /// Takes the frame that the cursor is at: from the frames known before `end` if
@@ -346,20 +403,32 @@ impl KnownStack {
     #[inline(always)]
     fn append_fresh(&mut self, kept: usize) {
         let kept = self.make_room(kept);
-        let (mut hash, mut fp_matters) = self
+        let mut outer = self
             .frames
             .get(kept.wrapping_sub(1))
-            .map_or((0, false), |outer| (outer.hash, outer.fp_matters));
+            .map_or(Known::NONE, |outer| *outer);
+        let mut hash = outer.hash;
         let fresh = self.fresh.get(..self.fresh_len).unwrap_or(&[]);
         let places = self.frames.get_mut(kept..).unwrap_or(&mut []);
-        for (place, known) in places.iter_mut().zip(fresh.iter().rev()) {
+        let checks = self.checks.get_mut(kept..).unwrap_or(&mut []);
+        for ((place, check), known) in places.iter_mut().zip(checks).zip(fresh.iter().rev()) {
             hash = mix(hash, known.frame.ra);
             let passed_on = known.fp_at == Link::PASSED_ON;
-            fp_matters = known.reads_fp || passed_on && fp_matters;
-            *place = Known {
+            let known = Known {
                 hash,
-                fp_matters,
+                fp_matters: known.reads_fp || passed_on && outer.fp_matters,
                 ..*known
+            };
+            *check = Check::of(&known, &outer);
+            *place = known;
+            outer = known;
+        }
+        if kept == 0
+            && let Some(outermost) = self.checks.first_mut()
+        {
+            *outermost = match self.beyond {
+                Beyond::Nothing => Check::passes(),
+                Beyond::Unknown => Check::fails(),
             };
         }
         self.len = kept + self.fresh_len;
@@ -381,9 +450,16 @@ impl KnownStack {
         let left = (ROOM / 2).min(ROOM - self.fresh_len).min(kept);
         for index in 0..left {
             let moved = self.frames.get(kept - left + index).copied();
+            let check = self.checks.get(kept - left + index).copied();
             if let (Some(moved), Some(place)) = (moved, self.frames.get_mut(index)) {
                 *place = moved;
             }
+            if let (Some(moved), Some(place)) = (check, self.checks.get_mut(index)) {
+                *place = moved;
+            }
+        }
+        if let Some(outermost) = self.checks.first_mut() {
+            *outermost = Check::fails();
         }
         self.beyond = Beyond::Unknown;
         left
