@@ -20,9 +20,9 @@ use std::sync::atomic::{
 const PLACES: usize = 1 << 20;
 /// Places tried before the table counts as full.
 const PROBES: usize = 64;
-/// Sets in a thread's cache: 128 KiB, touched as it fills, for the 16,384 backtraces of a
+/// Sets in a thread's cache: 64 KiB, touched as it fills, for the 8,192 backtraces of a
 /// whole game.
-const SETS: usize = 2048;
+const SETS: usize = 1024;
 
 #[repr(C)]
 struct PlaceInTable {
