@@ -1,77 +1,16 @@
 //! SIGKILL loses nothing: a program is killed at instants that only a seed knows, and
 //! every call that it says had returned is in the trace.
-//!
-//! It says so in a shared page, which outlives it. Each number there is stored after its
-//! call has returned, so the truth is at most one call per thread ahead.
 //! `HEAPREEL_TEST_KILLS=50` is the long form.
 
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use support::record::{assert_sound, info, record_command};
-use support::run::{Ran, send_signal};
+use std::process::{Command, Stdio};
+use support::killme::{Returned, assert_nothing_lost, kill_at, remove_spill_of};
+use support::record::{info, record_command};
+use support::run::Ran;
 use support::scratch::Scratch;
-use support::{compile, number, setting};
-
-const THREADS: u64 = 8;
-/// The largest request, as in the programs.
-const LARGEST: u64 = 16 + 200_000;
-
-/// The page's numbers, summed over the threads.
-#[derive(Clone, Copy, Debug, Default)]
-struct Returned {
-    process: u64,
-    allocations: u64,
-    reallocations: u64,
-    deallocations: u64,
-    requested_bytes: u64,
-}
-
-impl Returned {
-    fn read(page: &Path) -> Self {
-        let bytes = std::fs::read(page).unwrap_or_default();
-        let at = |offset: usize| {
-            let eight = bytes
-                .get(offset..offset + 8)
-                .and_then(|b| b.try_into().ok());
-            u64::from_le_bytes(eight.unwrap_or_default())
-        };
-        let mut sum = Self {
-            process: at(0),
-            ..Self::default()
-        };
-        for thread in 0..THREADS as usize {
-            let first = 4096 + 128 * thread;
-            sum.allocations += at(first);
-            sum.reallocations += at(first + 8);
-            sum.deallocations += at(first + 16);
-            sum.requested_bytes += at(first + 24);
-        }
-        sum
-    }
-
-    fn calls(&self) -> u64 {
-        self.allocations + self.reallocations + self.deallocations
-    }
-}
-
-/// A recorder without a wrapper leaves its spill in shared memory when it is killed.
-fn remove_spill_of(process: u64) {
-    let entries = std::fs::read_dir("/dev/shm")
-        .into_iter()
-        .flatten()
-        .flatten();
-    for entry in entries.filter(|entry| is_spill_of(&entry.file_name().to_string_lossy(), process))
-    {
-        let _ = std::fs::remove_file(entry.path());
-    }
-}
-
-fn is_spill_of(name: &str, process: u64) -> bool {
-    name.starts_with(&format!("heapreel-{process}-")) && name.ends_with(".spill")
-}
+use support::{compile, setting};
 
 /// A number of calls for the kill to wait for: any order of magnitude up to 10^5.
 fn kill_after(kill: u64) -> u64 {
@@ -80,45 +19,6 @@ fn kill_after(kill: u64) -> u64 {
     state = state.wrapping_mul(0xBF58_476D_1CE4_E5B9);
     state ^= state >> 32;
     (state >> 20) % (2 << (state % 17))
-}
-
-/// Looks at the page until so many calls have returned, then kills the program.
-fn kill_at(calls: u64, page: &Path, runner: &mut Child) {
-    let hangs_at = Instant::now() + Duration::from_secs(60);
-    loop {
-        let returned = Returned::read(page);
-        if returned.process != 0 && returned.calls() >= calls {
-            return send_signal("KILL", &returned.process.to_string());
-        }
-        let ended = runner.try_wait().expect("the child's state");
-        assert!(ended.is_none(), "ended by itself: {ended:?}");
-        assert!(Instant::now() < hangs_at, "no progress: {returned:?}");
-        std::thread::yield_now();
-    }
-}
-
-/// All that had returned is there, and at most one call per thread more.
-#[track_caller]
-fn assert_nothing_lost(returned: Returned, trace: &Path) {
-    assert_sound(&info(trace, &[]));
-    let seen = info(trace, &["--from", "@\"work begin\""]);
-    let context = format!("program: {returned:?}\ntrace: {seen}");
-    let mut ahead = 0;
-    for (key, said) in [
-        ("allocations", returned.allocations),
-        ("reallocations", returned.reallocations),
-        ("deallocations", returned.deallocations),
-    ] {
-        assert!(number(&seen, key) >= said, "{key} are missing\n{context}");
-        ahead += number(&seen, key) - said;
-    }
-    assert!(ahead <= THREADS, "{ahead} events too many\n{context}");
-    let bytes = number(&seen, "requested_bytes");
-    let most = returned.requested_bytes + THREADS * LARGEST;
-    assert!(
-        (returned.requested_bytes..=most).contains(&bytes),
-        "requested bytes\n{context}"
-    );
 }
 
 /// How the program ended, in the trace's words.

@@ -44,6 +44,7 @@ mod error;
 mod event;
 mod header;
 mod health;
+pub mod kill_point;
 mod rare;
 mod reader;
 mod recover;

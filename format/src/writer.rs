@@ -4,6 +4,7 @@ use crate::chunk::{self, ChunkBase, ChunkHeader, ChunkKind};
 use crate::definition::{Definition, ThreadId};
 use crate::error::WriteError;
 use crate::header::{Ended, FileHeader};
+use crate::kill_point::{self, KillPoint};
 use crate::rare::LiveBlock;
 use crate::symbols::SymbolTable;
 use serde::Serialize;
@@ -40,9 +41,25 @@ impl TraceFile {
     }
 }
 
+impl TraceFile {
+    /// For a test that kills between the two.
+    #[cold]
+    fn write_in_halves(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        self.file.write_all(first)?;
+        kill_point::reach(KillPoint::DrainHalfAppended);
+        self.file.write_all(second)?;
+        self.good += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+}
+
 impl Write for TraceFile {
     /// Writes all of `bytes` or nothing of it.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if kill_point::is_armed(KillPoint::DrainHalfAppended) {
+            return self.write_in_halves(bytes);
+        }
         if let Err(error) = self.file.write_all(bytes) {
             self.file.set_len(self.good)?;
             self.file.seek(SeekFrom::Start(self.good))?;

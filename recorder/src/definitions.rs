@@ -6,6 +6,7 @@
 
 use crate::spill::Spill;
 use heapreel_format::Definition;
+use heapreel_format::kill_point::{KillPoint, reach};
 use heapreel_format::spill::{BLOCK_BYTES, BLOCK_DATA, BlockHeader};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -48,11 +49,13 @@ impl DefinitionWriter {
             let place = block.cast::<u8>().add(BLOCK_DATA + self.used);
             std::ptr::copy_nonoverlapping(self.scratch.as_ptr(), place.as_ptr(), length);
         }
+        reach(KillPoint::DefinitionWritten);
         self.used += length;
         // SAFETY: a BlockHeader is all atomics; the mapping stays.
         let header = unsafe { block.as_ref() };
         header.count.fetch_add(1, Relaxed);
         header.committed.store(self.used as u32, Release);
+        reach(KillPoint::DefinitionCommitted);
         true
     }
 }

@@ -148,7 +148,7 @@ pub unsafe fn deallocate(entry: Entry, address: *mut u8, site: CallSite, inner: 
         return inner();
     }
     let latency = call.is_timed();
-    let start = clock::start();
+    let start = clock::release();
     // SAFETY: the same thread as above.
     unsafe { call.announce(address as u64, start) };
     inner();
@@ -185,7 +185,7 @@ pub unsafe fn reallocate(
     if !unsafe { call.acquire(Request::new(entry, align), site) } {
         return inner();
     }
-    let start = clock::start();
+    let start = clock::release();
     // SAFETY: the same thread as above.
     unsafe { call.announce(old as u64, start) };
     let failing = Failing {

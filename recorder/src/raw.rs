@@ -10,7 +10,7 @@ pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, Segme
 use crate::config::Config;
 use crate::os::process;
 use crate::{names, session, switch, thread, unwind};
-use heapreel_format::{Definition, Rare, ThreadId};
+use heapreel_format::{Definition, Rare, ThreadId, kill_point};
 use std::borrow::Cow;
 
 /// Starts to record if the environment asks for it; whether it does now. One line on
@@ -31,6 +31,7 @@ pub fn start_from_environment(origin: Origin) -> bool {
         switch::set(switch::OFF);
         return false;
     }
+    kill_point::arm_from_environment(process::kill_myself);
     match session::start(config, origin) {
         Ok(()) => true,
         Err(session::StartError::AlreadyStarted) => hooks_are_on(),

@@ -7,6 +7,7 @@
 
 use crate::os::process;
 use crate::spill::Spill;
+use heapreel_format::kill_point::{KillPoint, reach};
 use heapreel_format::spill::{
     BUFFER_BYTES, BUFFER_DATA, BufferHeader, Slot, commit_word, split_commit,
 };
@@ -168,9 +169,12 @@ impl Stream {
         let buffer = owner.spill.buffer(index);
         // SAFETY: claimed by this thread; all fields are atomics.
         let header = unsafe { buffer.as_ref() };
+        reach(KillPoint::BufferClaimed);
         header.thread.store(owner.thread, Relaxed);
         header.nested.store(u32::from(owner.nested), Relaxed);
+        reach(KillPoint::BufferThread);
         header.first_number.store(self.number, Relaxed);
+        reach(KillPoint::BufferNumber);
         header.base_key.store(self.state.key, Relaxed);
         header.base_address.store(self.state.address, Relaxed);
         header
@@ -180,6 +184,7 @@ impl Stream {
         header.last_key.store(0, Relaxed);
         header.others.store(0, Relaxed);
         header.marks.store(0, Relaxed);
+        reach(KillPoint::BufferReady);
         self.buffer = Some(buffer);
         self.index = index;
         true
@@ -191,12 +196,15 @@ impl Stream {
     /// short may have been counted here already.
     pub(crate) fn leave(&mut self, owner: &Owner<'_>) {
         if let Some(buffer) = self.buffer.take() {
+            reach(KillPoint::BufferLeaving);
             // SAFETY: still this thread's; all fields are atomics.
             let header = unsafe { buffer.as_ref() };
             header.last_key.store(self.state.key, Relaxed);
+            reach(KillPoint::BufferLastKey);
             let (_, records) = split_commit(header.commit.load(Relaxed));
             self.number += u64::from(records);
             owner.spill.leave_buffer(self.index);
+            reach(KillPoint::BufferLeft);
         }
         self.used = 0;
         self.count = 0;

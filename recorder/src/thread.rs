@@ -18,6 +18,7 @@ use crate::spill::Spill;
 use crate::stacks::StackCache;
 use crate::stream::{Owner, Place, Stream};
 use crate::unwind::{KnownStack, StackBounds};
+use heapreel_format::kill_point::{KillPoint, reach};
 use heapreel_format::spill::Slot;
 use heapreel_format::{Definition, Event, Rare, ThreadId};
 use std::borrow::Cow;
@@ -309,6 +310,7 @@ fn settle(session: &'static Session) -> *mut Thread {
         unsafe { (*thread).tid.store(0, Release) };
         return std::ptr::null_mut();
     };
+    reach(KillPoint::SlotClaimed);
     slot.tid.store(tid, Relaxed);
     // SAFETY: valid, and this thread's alone since its tid stands in it. Zeroed memory
     // or a former thread's state: every field that matters is set here.
@@ -327,6 +329,7 @@ fn settle(session: &'static Session) -> *mut Thread {
     };
     state.halves[0].writer.publish(&session.spill, &definition);
     state.tell_name(Level::Main);
+    reach(KillPoint::ThreadDefined);
     thread
 }
 
@@ -358,13 +361,16 @@ fn take_over(session: &Session, tid: u32) -> Option<*mut Thread> {
 /// Gives a dead thread's buffers to the drain and its slot to whoever comes.
 fn hand_over(state: &mut Thread, former: u32) {
     if former != 0 {
+        reach(KillPoint::DeadThreadFound);
         state.leave_buffer(Level::Main);
         state.leave_buffer(Level::Nested);
+        reach(KillPoint::DeadThreadBuffersLeft);
         let lost = state.slot.lost.swap(0, Relaxed);
         state.spill.header().lost.fetch_add(lost, Relaxed);
         state.slot.busy.store(0, Relaxed);
         state.slot.last_key.store(0, Relaxed);
         state.slot.thread.store(0, Release);
+        reach(KillPoint::DeadThreadSlotFree);
     }
     for half in &mut state.halves {
         half.inside.store(0, Relaxed);

@@ -9,7 +9,7 @@ use crate::record::signals::Signals;
 use crate::record::{Finished, Host, Naming, finished};
 use heapreel_analyzer::symbolicate::{Symbolicated, symbolicate};
 use heapreel_analyzer::symbols::Options;
-use heapreel_format::{Ended, Trace, TraceFile, TraceWriter};
+use heapreel_format::{Ended, Trace, TraceFile, TraceWriter, kill_point};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;
 use std::io;
@@ -66,6 +66,7 @@ impl Capture<'_> {
             only: self.only,
             library: self.library,
         };
+        kill_point::arm_from_environment(kill_myself);
         let mut signals = Signals::catch()?;
         let outcome = Host::start(command, plan)?.run(&mut signals);
         let mut kept = finished::keep(outcome.finished);
@@ -81,6 +82,10 @@ impl Capture<'_> {
             refused: outcome.refused,
         })
     }
+}
+
+fn kill_myself() {
+    _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
 
 impl Captured {

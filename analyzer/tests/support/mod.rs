@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 pub mod compile;
+pub mod killme;
 pub mod record;
 pub mod run;
 pub mod scratch;

@@ -7,6 +7,7 @@ use crate::codec::Decoder;
 use crate::definition::{ContextId, Definition, SegmentId, ThreadId};
 use crate::error::WriteError;
 use crate::header::{Ended, FileHeader};
+use crate::kill_point::{KillPoint, reach};
 use crate::tally::Tally;
 use crate::writer::TraceWriter;
 use std::collections::HashMap;
@@ -149,6 +150,7 @@ impl<W: Write> Drain<W> {
             self.watermark
         };
         let work = self.work(partial);
+        reach(KillPoint::DrainLooked);
         let mut stats = PassStats::default();
         let mut result = self.definitions();
         for item in &work {
@@ -188,7 +190,9 @@ impl<W: Write> Drain<W> {
         let totals = self.totals();
         self.writer.definitions(&totals)?;
         self.writer.end(ended)?;
+        reach(KillPoint::DrainEnding);
         self.writer.flush()?;
+        reach(KillPoint::DrainEnded);
         passed.map(|_| self.writer)
     }
 
@@ -334,6 +338,7 @@ impl<W: Write> Drain<W> {
         )?;
         self.unflushed
             .push(((work.thread, work.nested), u64::from(count)));
+        reach(KillPoint::DrainCopied);
         let others = work.others.wrapping_sub(done.others);
         self.tally.events += u64::from(count.saturating_sub(others));
         self.tally.frame_marks += u64::from(work.marks.wrapping_sub(done.marks));
@@ -362,7 +367,9 @@ impl<W: Write> Drain<W> {
             // Emptied before it is offered: its next owner finds it so, and a
             // reader of the remains never takes old records for new ones.
             self.spill.buffer(item.index).commit.store(0, Release);
+            reach(KillPoint::DrainEmptied);
             self.spill.state(item.index).store(STATE_FREE, Release);
+            reach(KillPoint::DrainFreed);
             stats.buffers += 1;
         }
     }
@@ -421,7 +428,9 @@ impl<W: Write> Drain<W> {
     }
 
     fn flush(&mut self, stats: &mut PassStats) -> Result<(), WriteError> {
+        reach(KillPoint::DrainAppending);
         let result = self.writer.flush();
+        reach(KillPoint::DrainAppended);
         self.spill
             .header()
             .drain_failing

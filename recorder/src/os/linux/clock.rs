@@ -27,6 +27,15 @@ pub(crate) fn start() -> u64 {
     }
 }
 
+/// The instant before a block is given back. Its address may come from another thread:
+/// whatever had to be loaded to know it was loaded before this instant, or the release
+/// could seem earlier than the acquisition; and nothing the call stores is visible
+/// before it.
+#[inline(always)]
+pub(crate) fn release() -> u64 {
+    end()
+}
+
 /// The instant after a call: everything the call loaded was loaded before it.
 #[inline(always)]
 pub(crate) fn end() -> u64 {
