@@ -14,9 +14,9 @@ use support::record::{assert_sound, heapreel, info, record_command};
 use support::run::{run, send_signal};
 use support::scratch::Scratch;
 
-/// The n-th time that a place is reached: at the program's start, soon, and when all of
-/// its threads have worked and some have come and gone.
-const TIMES: [u32; 3] = [1, 7, 60];
+/// The n-th time that a place is reached: at the program's start, and when all of its
+/// threads have worked and some have come and gone.
+const TIMES: [u32; 2] = [1, 60];
 
 /// One run of the program with a place armed.
 struct Case {
@@ -58,7 +58,9 @@ impl Case {
             return false;
         }
         assert_nothing_lost(returned, &self.trace());
-        self.assert_recovers(returned);
+        if self.times > 1 {
+            self.assert_recovers(returned);
+        }
         remove_spill_of(returned.process);
         true
     }
@@ -199,17 +201,19 @@ fn of_the_wrapper_at_the_end() {
     }
 }
 
-/// There the drain is a thread of the program, and both sides die at once.
+/// There the drain is a thread of the program, and both sides die at once. The example's
+/// threads do not come and go.
 #[test]
 fn of_a_program_that_drains_itself() {
     let program = compile::example("killme");
-    at_each(
-        |point| !is_the_end(point),
-        |case| {
-            let mut command = Command::new(&program);
-            command.env("HEAPREEL_OUT", case.trace());
-            let mut game = case.start(&mut command);
-            assert_is_killed(&mut game, case);
-        },
-    );
+    let of = |point: KillPoint| {
+        let is_of_a_buffer = point.name().starts_with("buffer");
+        (is_of_a_buffer || point.side() == Side::Drain) && !is_the_end(point)
+    };
+    at_each(of, |case| {
+        let mut command = Command::new(&program);
+        command.env("HEAPREEL_OUT", case.trace());
+        let mut game = case.start(&mut command);
+        assert_is_killed(&mut game, case);
+    });
 }

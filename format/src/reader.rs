@@ -23,6 +23,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+/// The cause of damage where a write was not finished.
+const TORN: &str = "the file ends within a chunk";
+
 /// Bytes that can be read at any offset, from several threads at once.
 pub(crate) trait ReadAt: Send + Sync {
     /// How many bytes there are.
@@ -620,7 +623,7 @@ impl Trace {
             self.health.cut = true;
         }
         let cause = match next {
-            None if !whole_header || self.header_is_sound(at)? => "the file ends within a chunk",
+            None if !whole_header || self.header_is_sound(at)? => TORN,
             _ => "no sound chunk header",
         };
         self.health.damage.push(Damage {
@@ -688,8 +691,10 @@ impl Trace {
         if !self.health.running {
             self.in_flight = remains.in_flight;
         }
-        // The file ends where the drain stopped; the spill has the rest.
+        // The file ends where the drain stopped, within a chunk perhaps: no buffer is given
+        // back before all of its chunk is written, so the spill has the rest.
         self.health.cut = false;
+        self.health.damage.retain(|damage| damage.cause != TORN);
         self.spill = remains.buffers;
         self.arrange();
         self

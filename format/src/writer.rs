@@ -42,7 +42,8 @@ impl TraceFile {
 }
 
 impl TraceFile {
-    /// For a test that kills between the two.
+    /// For a test that kills between the two. The file header goes out alone and is less
+    /// than a page, of which the kernel writes all or nothing before it looks for SIGKILL.
     #[cold]
     fn write_in_halves(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (first, second) = bytes.split_at(bytes.len() / 2);
@@ -57,7 +58,7 @@ impl TraceFile {
 impl Write for TraceFile {
     /// Writes all of `bytes` or nothing of it.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if kill_point::is_armed(KillPoint::DrainHalfAppended) {
+        if kill_point::is_armed(KillPoint::DrainHalfAppended) && self.good > 0 {
             return self.write_in_halves(bytes);
         }
         if let Err(error) = self.file.write_all(bytes) {

@@ -82,7 +82,7 @@ fn begin(path: &Path, spill: &Path) -> io::Result<Drain<TraceFile>> {
         .open(path)?;
     let map = SpillMap::open(spill).map_err(io::Error::other)?;
     let mut drain = Drain::new(map, TraceFile::new(file)?).map_err(io::Error::other)?;
-    drain.pass(false).map_err(io::Error::other)?;
+    drain.begin().map_err(io::Error::other)?;
     Ok(drain)
 }
 

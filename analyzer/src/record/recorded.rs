@@ -84,7 +84,7 @@ impl Recorded {
                 folder: naming.folder().to_owned(),
                 source,
             })?;
-        Ok(Recorded {
+        let mut recorded = Recorded {
             watch,
             executable,
             spill_path: path,
@@ -94,7 +94,10 @@ impl Recorded {
             last_partial: Instant::now(),
             last_pair: None,
             failure: None,
-        })
+        };
+        let begun = recorded.drain.begin();
+        recorded.noted(begun);
+        Ok(recorded)
     }
 
     /// Its process id here.

@@ -99,6 +99,16 @@ impl<W: Write> Drain<W> {
         })
     }
 
+    /// Writes the trace's file header, by which a reader finds the spill: should the drain
+    /// be killed at its first pass, nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// The sink's.
+    pub fn begin(&mut self) -> Result<(), WriteError> {
+        self.writer.flush()
+    }
+
     /// The trace's file header.
     pub fn header(&self) -> &FileHeader {
         &self.header
