@@ -3,16 +3,19 @@
 
     scripts/speed/run.py [--reps 5] [--frames 120] [--report-frames 600] [--only REGEX]
 
-Builds the workloads beside this file with g++ and gcc, runs every variant once a round,
-so that a drift of the machine meets all alike, and prints medians. CPU is user + system
-time of the whole process tree, recorder and interpreter included; an event is one malloc
-or one free. Needs heapreel (`cargo build --release`), heaptrack, g++, gcc.
+Builds the workloads beside this file, runs every variant once a round, so that a drift of
+the machine meets all alike, and prints medians. CPU is user + system time of the whole
+process tree, recorder and interpreter included; an event is one malloc or one free. Needs
+heapreel (`cargo build --release`), heaptrack, g++, gcc and cargo. OpenTTD is measured where
+it is installed, bevy (minutes to build) with `--bevy`.
 """
 
 import argparse
 import glob
+import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,19 +24,31 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+OPENTTD = "/usr/games/openttd"
 FRAME_POINTERS = ["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"]
 
 
-def build(folder):
+def build(folder, bevy):
     def compile(source, name, flags):
         compiler = "g++" if source.endswith("cpp") else "gcc"
         command = [compiler, "-O2", "-g", "-pthread", *flags, os.path.join(HERE, source), "-o"]
         subprocess.run(command + [os.path.join(folder, name)], check=True)
 
+    def cargo(package, program, name, *flags):
+        manifest = os.path.join(HERE, package, "Cargo.toml")
+        target = os.path.join(folder, "target")
+        command = ["cargo", "build", "--release", "--quiet", "--locked", "--manifest-path", manifest, "--target-dir", target]
+        subprocess.run(command + list(flags), check=True)
+        shutil.copy(os.path.join(target, "release", program), os.path.join(folder, name))
+
     compile("game.cpp", "game_fp", ["-std=c++17", *FRAME_POINTERS])
     compile("game.cpp", "game_nofp", ["-std=c++17", "-fomit-frame-pointer"])
     compile("tight.c", "tight_fp", ["-fno-builtin", *FRAME_POINTERS])
     compile("tight.c", "tight_nofp", ["-fno-builtin", "-fomit-frame-pointer"])
+    cargo("rust", "speed", "game_rs")
+    cargo("rust", "speed", "game_rs_linked", "--features", "linked")
+    if bevy:
+        cargo("bevy", "speed-bevy", "bevy")
 
 
 def run(command, outputs):
@@ -59,29 +74,69 @@ def run(command, outputs):
     }
 
 
-def record_rows(folder, heapreel, frames):
-    """(name, name of the plain row, command, output patterns)"""
-    programs = [
-        (f"game_fp {frames}", [f"{folder}/game_fp", str(frames)]),
-        (f"game_nofp {frames}", [f"{folder}/game_nofp", str(frames)]),
-        ("tight_fp 2M", [f"{folder}/tight_fp", "2000000"]),
-        ("tight_nofp 2M", [f"{folder}/tight_nofp", "2000000"]),
+def programs(folder, arguments):
+    """(name, command, the variants that are of interest)"""
+    frames = str(arguments.frames)
+    each = ["heapreel", "no backtraces", "neither", "also frees", "heaptrack"]
+    found = [
+        (f"game_fp {frames}", [f"{folder}/game_fp", frames], each),
+        (f"game_nofp {frames}", [f"{folder}/game_nofp", frames], each),
+        (f"game_rs {frames}", [f"{folder}/game_rs", frames], ["heapreel", "heaptrack"]),
+        (f"game_fp {frames}, 1 thread", [f"{folder}/game_fp", frames, "20000", "tame", "1"], ["heapreel"]),
+        ("tight_fp 5M", [f"{folder}/tight_fp", "5000000"], each),
+        ("tight_nofp 5M", [f"{folder}/tight_nofp", "5000000"], ["heapreel"]),
     ]
-    trace = f"{folder}/ours.hreel"
+    if os.path.exists(OPENTTD):
+        game = [OPENTTD, "-x", "-g", "-G", "42", "-s", "null", "-m", "null", "-v", f"null:ticks={arguments.ticks}"]
+        found.append((f"OpenTTD {arguments.ticks}", ["env", "SDL_VIDEODRIVER=dummy", *game], ["heapreel", "heaptrack"]))
+    if arguments.bevy:
+        found.append(("bevy 600", [f"{folder}/bevy", "600"], ["heapreel", "heaptrack"]))
+    return found
+
+
+FLAGS = {
+    "heapreel": [],
+    "no backtraces": ["--no-backtraces"],
+    "neither": ["--no-backtraces", "--no-latency"],
+    "also frees": ["--free-backtraces"],
+}
+
+
+def record_rows(folder, heapreel, arguments):
+    """(name, name of the plain row, command, output patterns)"""
     rows = []
-    for name, program in programs:
-        ours = [heapreel, "record", "--force", "--no-symbols", "-o", trace]
-        rows.append((f"{name} plain", None, program, []))
-        rows.append((f"{name} heapreel", f"{name} plain", [*ours, "--", *program], [trace]))
-        bare = ["--no-backtraces"]
-        rows.append((f"{name} heapreel, no backtraces", f"{name} plain", [*ours, *bare, "--", *program], [trace]))
-        barest = ["--no-backtraces", "--no-latency"]
-        rows.append((f"{name} heapreel, neither", f"{name} plain", [*ours, *barest, "--", *program], [trace]))
-        free = ["--free-backtraces"]
-        rows.append((f"{name} heapreel, also frees", f"{name} plain", [*ours, *free, "--", *program], [trace]))
-        heaptrack = ["heaptrack", "-o", f"{folder}/ht", *program]
-        rows.append((f"{name} heaptrack", f"{name} plain", heaptrack, [f"{folder}/ht*"]))
+    for name, program, variants in programs(folder, arguments):
+        plain = f"{name} plain"
+        rows.append((plain, None, program, []))
+        for variant in variants:
+            if variant == "heaptrack":
+                rows.append((f"{name} heaptrack", plain, ["heaptrack", "-o", f"{folder}/ht", *program], [f"{folder}/ht*"]))
+                continue
+            trace = f"{folder}/{variant}.hreel".replace(" ", "-")
+            ours = [heapreel, "record", "--force", "--no-symbols", *FLAGS[variant], "-o", trace, "--", *program]
+            rows.append((f"{name} {variant}", plain, ours, [trace]))
+    frames = str(arguments.frames)
+    rows.append((f"game_rs {frames} linked in, not started", f"game_rs {frames} plain", [f"{folder}/game_rs_linked", frames], []))
     return rows
+
+
+def events_of(heapreel, trace):
+    """Of a program that does not count its own calls."""
+    said = subprocess.run([heapreel, "info", "--json", trace], capture_output=True, text=True).stdout
+    info = json.loads(said or "{}")
+    return info.get("allocations", 0) + info.get("deallocations", 0) + 2 * info.get("reallocations", 0)
+
+
+def memory_rows(folder, heapreel):
+    """100,000 backtraces and random sizes: what recording and reading take."""
+    trace, program = f"{folder}/wild.hreel", [f"{folder}/game_fp", "60", "20000", "wild"]
+    plain = run(program, [])
+    recorded = run([heapreel, "record", "--force", "--no-symbols", "-o", trace, "--", *program], [trace])
+    reported = run([heapreel, "report", trace], [])
+    print("\n| game_fp 60 20000 wild | peak MiB |\n|---|---|")
+    for name, result in [("plain", plain), ("heapreel record, program or wrapper", recorded), ("heapreel report", reported)]:
+        failed = f" failed: {result['status']}" if result["status"] else ""
+        print(f"| {name} | {result['memory'] / 1024:.0f}{failed} |")
 
 
 def table(rows, results):
@@ -93,7 +148,7 @@ def table(rows, results):
             print(f"| {name} | failed: {[result['status'] for result in results[name]]} |")
             continue
         wall, cpu = median(name, "wall"), median(name, "cpu")
-        events = median(plain or name, "events") or 1
+        events = median(plain or name, "events") or median((plain or name).removesuffix(" plain") + " heapreel", "events") or 1
         added = (cpu - median(plain, "cpu")) / events * 1e9 if plain else 0
         ratio = wall / median(plain, "wall") if plain else 1
         walls = [result["wall"] for result in results[name]]
@@ -123,6 +178,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--frames", type=int, default=120)
+    parser.add_argument("--ticks", type=int, default=200_000, help="of OpenTTD")
+    parser.add_argument("--bevy", action="store_true", help="also the bevy app, which takes minutes to build")
     parser.add_argument("--report-frames", type=int, default=600)
     parser.add_argument("--only", default=".", help="rows whose name this expression finds")
     parser.add_argument("--heapreel", default=os.path.join(ROOT, "target/release/heapreel"))
@@ -131,18 +188,23 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or temporary
         os.makedirs(folder, exist_ok=True)
-        build(folder)
+        build(folder, arguments.bevy)
         wanted = re.compile(arguments.only)
-        rows = [row for row in record_rows(folder, arguments.heapreel, arguments.frames)]
+        rows = record_rows(folder, arguments.heapreel, arguments)
         chosen = {row[0] for row in rows if wanted.search(row[0])}
         chosen |= {row[1] for row in rows if row[0] in chosen and row[1]}
         rows = [row for row in rows if row[0] in chosen]
         results = {row[0]: [] for row in rows}
         for _ in range(arguments.reps):
-            for name, _, command, outputs in rows:
-                results[name].append(run(command, outputs))
+            for name, plain, command, outputs in rows:
+                result = run(command, outputs)
+                if plain and name == plain.removesuffix(" plain") + " heapreel" and not result["events"]:
+                    result["events"] = events_of(arguments.heapreel, outputs[0])
+                results[name].append(result)
         if rows:
             table(rows, results)
+        if wanted.search("wild"):
+            memory_rows(folder, arguments.heapreel)
         if arguments.report_frames and wanted.search("report"):
             events, rows = report_rows(folder, arguments.heapreel, arguments.report_frames)
             results = {row[0]: [] for row in rows}
