@@ -1,6 +1,6 @@
 //! Without a wrapper the process drains its own spill, on a thread that blocks all
 //! signals and keeps out of the recording.
-#![expect(unsafe_code, reason = "blocks signals and leaves the descriptor table")]
+#![expect(unsafe_code, reason = "leaves the descriptor table")]
 
 use crate::os::{clock, memory, process};
 use crate::session::{Session, StartError};
@@ -51,7 +51,9 @@ pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<()
         }
     };
     let thread = std::thread::Builder::new().name("heapreel".to_owned());
-    let thread = without_signals(|| thread.spawn(work)).map_err(refused)?;
+    // No signal of the program's will be delivered to it.
+    let spawned = memory::keeping_errno(|| process::without_signals(|| thread.spawn(work)));
+    let thread = spawned.map_err(refused)?;
     // What the thread allocates while it starts is the recorder's own, too: nothing is
     // recorded before it keeps out.
     let began = has_begun.recv().unwrap_or(Err(io::ErrorKind::Other.into()));
@@ -156,21 +158,6 @@ fn clock_pair(drain: &mut Drain<TraceFile>) -> Result<(), WriteError> {
         key: clock::end(),
         monotonic_nanos,
     }])
-}
-
-/// Starts a thread that no signal of the program's will be delivered to.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: a zeroed sigset_t is filled by sigfillset; the thread's former mask is
-    // put back before anything else happens.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let result = memory::keeping_errno(start);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
-    }
 }
 
 /// `%p` process id, `%e` program, `%t` seconds since 1970, `%%` a percent sign.

@@ -285,13 +285,17 @@ fn arrive(word: usize) -> *mut Thread {
     let Some(session) = session::current() else {
         return std::ptr::null_mut();
     };
-    // A handler that comes in between leaves its events to the count of lost ones.
-    tls::set(IGNORED);
-    let thread = memory::keeping_errno(|| settle(session));
-    tls::set(if thread.is_null() {
-        NONE
-    } else {
-        thread as usize
+    // No handler comes in between: its calls would meet half a state.
+    let thread = memory::keeping_errno(|| {
+        process::without_signals(|| {
+            let thread = settle(session);
+            tls::set(if thread.is_null() {
+                NONE
+            } else {
+                thread as usize
+            });
+            thread
+        })
     });
     if thread.is_null() {
         session.spill.header().lost.fetch_add(1, Relaxed);

@@ -61,6 +61,24 @@ pub(crate) fn random() -> [u8; 16] {
     bytes
 }
 
+/// Runs `work` with all of this thread's signals held back until after it. A thread that
+/// it starts never gets any.
+pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: a zeroed sigset_t is filled by sigfillset; the thread's former mask is
+    // put back before anything else happens.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        let held = libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) == 0;
+        let result = work();
+        if held {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        }
+        result
+    }
+}
+
 /// Lets other threads run for this long.
 pub(crate) fn nap(micros: u32) {
     let time = libc::timespec {
