@@ -8,7 +8,7 @@ pub use crate::told::told;
 pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, SegmentId};
 
 use crate::config::Config;
-use crate::os::process;
+use crate::os::{confined, memory, process};
 use crate::{names, session, switch, thread, unwind};
 use heapreel_format::{Definition, Rare, ThreadId, kill_point};
 use std::borrow::Cow;
@@ -54,6 +54,27 @@ pub fn stop(ended: Ended) {
 /// Notes how the program is about to end; it records on until it does.
 pub fn ending(ended: Ended) {
     session::ending(ended);
+}
+
+/// The program is about to give system calls up, all but those that any program makes
+/// which allocates and has threads. A drain of our own could not go on then.
+pub fn confine() {
+    if drains_itself() {
+        give_up("no thread of ours can go on; under `heapreel record` it would");
+    }
+    confined::confine();
+}
+
+/// The program is about to take from us what no event can do without; `why` is told.
+pub fn give_up(why: &str) {
+    if hooks_are_on() {
+        memory::keeping_errno(|| {
+            stop(Ended::Stopped);
+            process::complain("heapreel: recording has ended: ");
+            process::complain(why);
+            process::complain("\n");
+        });
+    }
 }
 
 /// Whether this process drains itself, and so has to call [`stop`] at its end.

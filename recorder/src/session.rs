@@ -1,7 +1,7 @@
 //! One recording of this process: whether it runs, where it writes, what it keeps.
 
 use crate::config::Config;
-use crate::os::{clock, memory, process};
+use crate::os::{clock, confined, memory, process};
 use crate::spill::Spill;
 use crate::{drain, modules, names, spill, stacks, switch, thread, unwind};
 use heapreel_format::spill::ended_word;
@@ -146,7 +146,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
 /// Ends the recording; events after it are not seen.
 pub(crate) fn stop(ended: Ended) {
     let Some(session) = current() else { return };
-    if PID.load(Acquire) != process::pid() || switch::word() != switch::ON {
+    if switch::word() != switch::ON || PID.load(Acquire) != process::pid() {
         return;
     }
     session
@@ -158,9 +158,11 @@ pub(crate) fn stop(ended: Ended) {
     drain::finish(ended);
 }
 
-/// Notes how the program is about to end, while it still records.
+/// Notes how the program is about to end, while it still records. Of a confined program
+/// the wrapper will know.
 pub(crate) fn ending(ended: Ended) {
     if let Some(session) = current()
+        && !confined::is_confined()
         && PID.load(Acquire) == process::pid()
     {
         session
@@ -179,6 +181,11 @@ pub(crate) fn fork_child() {
     }
     let parent = current();
     let Some(parent) = parent else { return };
+    if confined::is_confined() {
+        // A recording cannot be begun in there.
+        switch::set(switch::OFF);
+        return;
+    }
     if PID.load(Acquire) == process::pid() {
         return;
     }

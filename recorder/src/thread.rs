@@ -219,8 +219,10 @@ pub(crate) fn rare(rare: &Rare) {
         if let Rare::FrameMark { id } = rare {
             let bit = 1 << id.0.min(63);
             state.spill.header().loops.fetch_or(bit, Relaxed);
-            state.usage = memory::keeping_errno(process::thread_usage);
-            state.usage_key = clock::end();
+            if let Some(usage) = memory::keeping_errno(process::thread_usage) {
+                state.usage = usage;
+                state.usage_key = clock::end();
+            }
         }
         state.publish_rare(level, clock::end(), rare);
     });
@@ -324,7 +326,7 @@ fn settle(session: &'static Session) -> *mut Thread {
     state.switches = session.switches;
     state.number = number;
     state.place = Place::default();
-    state.usage = process::thread_usage();
+    state.usage = process::thread_usage().unwrap_or_default();
     state.usage_key = clock::end();
     let definition = Definition::Thread {
         id: ThreadId(number),

@@ -17,6 +17,7 @@
 //! - `callers`: which of those calls come from another of these functions,
 //! - `lifecycle`, `exec`, `environment`, `unloading`: processes and libraries
 //!   that begin and end,
+//! - `confinement`: programs that give system calls up, looked at by `aside`,
 //! - `interface`: what heapreel.h declares,
 //!
 //! # Absent on purpose
@@ -31,10 +32,12 @@
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 
+mod aside;
 mod binding;
 mod bootstrap;
 mod c_entries;
 mod callers;
+mod confinement;
 mod cxx_entries;
 mod cxx_runtime;
 mod environment;

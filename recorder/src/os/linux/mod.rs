@@ -1,6 +1,7 @@
 //! Linux on x86-64.
 
 pub(crate) mod clock;
+pub(crate) mod confined;
 pub(crate) mod memory;
 pub(crate) mod process;
 pub(crate) mod tls;

@@ -1,26 +1,42 @@
 //! Facts of this process and its threads, by direct system calls.
 #![expect(unsafe_code, reason = "system calls that libc wraps or caches")]
 
+use super::confined::is_confined;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 /// This process's id, asked from the kernel: a cached one is wrong after a raw fork.
 pub(crate) fn pid() -> u32 {
     // SAFETY: no arguments.
     (unsafe { libc::syscall(libc::SYS_getpid) }) as u32
 }
 
-/// This thread's id.
+/// This thread's id; in a confined program a number that no thread has.
 pub(crate) fn tid() -> u32 {
+    /// Above all ids: the kernel gives out at most 2^22.
+    static INVENTED: AtomicU32 = AtomicU32::new(1 << 30);
+    if is_confined() {
+        return INVENTED.fetch_add(1, Relaxed);
+    }
     // SAFETY: no arguments.
     (unsafe { libc::syscall(libc::SYS_gettid) }) as u32
 }
 
-/// Whether a thread of this process is still there.
+/// Whether a thread of this process is still there, or may be: a filter of system calls
+/// may refuse to tell. Changes `errno`.
 pub(crate) fn thread_lives(pid: u32, tid: u32) -> bool {
+    if is_confined() {
+        return true;
+    }
     // SAFETY: signal 0 only asks.
-    (unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) }) == 0
+    let asked = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    asked == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
 /// This thread's name as the kernel knows it.
 pub(crate) fn thread_name(name: &mut [u8; 16]) -> &str {
+    if is_confined() {
+        return "";
+    }
     // SAFETY: the kernel writes at most 16 bytes, terminated.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     let length = name
@@ -37,20 +53,25 @@ pub(crate) fn kill_myself() {
 }
 
 /// What this thread met so far: page faults without and with input or output,
-/// voluntary and involuntary switches.
-pub(crate) fn thread_usage() -> [u32; 4] {
+/// voluntary and involuntary switches. `None` where that cannot be asked.
+pub(crate) fn thread_usage() -> Option<[u32; 4]> {
+    if is_confined() {
+        return None;
+    }
     // SAFETY: an all-zero rusage is valid, and the kernel writes it whole.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        if libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) != 0 {
+            return None;
+        }
         usage
     };
-    [
+    Some([
         usage.ru_minflt as u32,
         usage.ru_majflt as u32,
         usage.ru_nvcsw as u32,
         usage.ru_nivcsw as u32,
-    ]
+    ])
 }
 
 /// Random bytes from the kernel.
@@ -79,8 +100,13 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Lets other threads run for this long.
+/// Lets other threads run for this long, or thereabouts.
 pub(crate) fn nap(micros: u32) {
+    if is_confined() {
+        // A hint takes some hundredths of a microsecond.
+        (0..micros * 50).for_each(|_| std::hint::spin_loop());
+        return;
+    }
     let time = libc::timespec {
         tv_sec: 0,
         tv_nsec: i64::from(micros) * 1000,

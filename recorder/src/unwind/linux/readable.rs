@@ -50,7 +50,7 @@ pub(super) fn thread_pointer() -> u64 {
     pointer
 }
 
-/// Whether this thread is its process's first.
+/// Whether this thread is its process's first, by the kernel's word.
 pub(super) fn is_main_thread() -> bool {
     const GETPID: u64 = 39;
     const GETTID: u64 = 186;
