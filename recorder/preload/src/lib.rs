@@ -17,7 +17,7 @@
 //! - `callers`: which of those calls come from another of these functions,
 //! - `lifecycle`, `exec`, `environment`, `unloading`: processes and libraries
 //!   that begin and end,
-//! - `confinement`: programs that give system calls up, looked at by `aside`,
+//! - `confinement`, `loading`: what changes what we can do and see, looked at by `aside`,
 //! - `interface`: what heapreel.h declares,
 //!
 //! # Absent on purpose
@@ -44,6 +44,7 @@ mod environment;
 mod exec;
 mod interface;
 mod lifecycle;
+mod loading;
 mod message;
 mod next;
 mod shim;
