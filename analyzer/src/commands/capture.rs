@@ -98,6 +98,11 @@ impl Captured {
         })
     }
 
+    /// The main trace.
+    pub fn main(&self) -> Option<&Finished> {
+        self.kept.first()
+    }
+
     /// Says on stderr where the traces are and what is in them; the last line names the
     /// main one. `why_nothing` gives the reason where there is none.
     pub fn tell(&self, why_nothing: impl FnOnce() -> String) {

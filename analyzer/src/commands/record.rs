@@ -6,6 +6,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::inspect::{Elf, Kind, Program};
 use crate::record::environment::{self, Switches};
+use crate::record::finished::{Finished, WORTH_KEEPING};
 use crate::record::{Naming, preload, session::Session};
 use anyhow::Context;
 use std::ffi::OsString;
@@ -87,6 +88,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let captured = capture
         .run(&mut command)
         .map_err(|error| cannot_start(&path, &error))?;
+    if let (Some(program), Some(main)) = (&program, captured.main())
+        && let Some(line) = unseen(program, main)
+    {
+        eprintln!("heapreel: {line}");
+    }
     let why = || why_nothing(program.as_ref(), &args.only);
     captured.tell(why);
     Ok(captured.exit_code())
@@ -203,6 +209,29 @@ fn obstacle(program: &Program) -> Option<Obstacle> {
         } => obstacle(
             "is statically linked, and nothing can be loaded beside it",
             "link it dynamically, or use the heapreel crate in it",
+        ),
+        _ => None,
+    }
+}
+
+/// What the trace of a program does not have that brings its allocator along.
+fn unseen(program: &Program, main: &Finished) -> Option<String> {
+    let Kind::Elf(elf) = &program.kind else {
+        return None;
+    };
+    let is_its_own = Path::new(&main.executable).file_name() == program.path.file_name();
+    let few = main.counts.is_some_and(|c| c.events < WORTH_KEEPING);
+    if !is_its_own || elf.has_recorder {
+        return None;
+    }
+    match &elf.own_allocator {
+        Some(own) if own.hides_blocks() => Some(format!(
+            "an allocator ({}) is linked into the program: its calls are not in the trace",
+            own.name
+        )),
+        None if few && !elf.asks_for_memory => Some(
+            "the program asks no library for memory: an allocator inside it is not in the trace"
+                .to_owned(),
         ),
         _ => None,
     }
