@@ -5,10 +5,12 @@
 
 pub mod compile;
 pub mod killme;
+pub mod plugins;
 pub mod record;
 pub mod run;
 pub mod scratch;
 pub mod tally;
+pub mod undisturbed;
 
 use serde_json::Value;
 
