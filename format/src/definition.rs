@@ -264,6 +264,20 @@ pub enum Definition<'a> {
         /// How many of them were different.
         differing: u64,
     },
+    /// Records that were published and that the trace could not take: their numbers are
+    /// no gap of unknown size.
+    Dropped {
+        /// Whose.
+        id: ThreadId,
+        /// They are of the stream of its signal handlers.
+        nested: bool,
+        /// Number of the first one.
+        first: u64,
+        /// How many.
+        records: u64,
+        /// How many of them were events.
+        events: u64,
+    },
 }
 
 impl Definition<'_> {

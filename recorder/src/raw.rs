@@ -32,14 +32,25 @@ pub fn start_from_environment(origin: Origin) -> bool {
         return false;
     }
     kill_point::arm_from_environment(process::kill_myself);
+    let folder = config.session.clone();
     match session::start(config, origin) {
         Ok(()) => true,
         Err(session::StartError::AlreadyStarted) => hooks_are_on(),
         Err(error) => {
             process::complain(&format!("heapreel: not recording: {error}\n"));
+            if let Some(folder) = folder {
+                leave_word(&folder);
+            }
             false
         }
     }
+}
+
+/// Lets the wrapper know that what had to be said was said: an empty file, which needs
+/// neither room nor a descriptor.
+fn leave_word(session: &std::path::Path) {
+    let name = format!("{}.refused", process::pid());
+    process::make_file(&session.join(name));
 }
 
 fn hooks_are_on() -> bool {

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::os::{clock, confined, memory, process};
 use crate::spill::Spill;
 use crate::{drain, modules, names, spill, stacks, switch, thread, unwind};
-use heapreel_format::spill::ended_word;
+use heapreel_format::spill::{Capacity, ended_word};
 use heapreel_format::{Definition, Ended, FileHeader, ProcessFacts, Settings, TraceId};
 use std::io;
 use std::path::PathBuf;
@@ -60,10 +60,25 @@ pub enum StartError {
     #[error("heapreel records this process already")]
     AlreadyStarted,
     /// Neither shared memory nor the trace's folder takes the spill.
-    #[error("no place for the spill: {0}")]
-    NoSpill(io::Error),
+    #[error("{path}: no room for what is recorded: {source}{}", advice(source), path = path.display())]
+    NoSpill {
+        /// The last place that was tried.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The program's limits on file size and address space leave no room.
+    #[error(
+        "the limits on file size and address space leave no room for what is recorded; raise them (ulimit -f, ulimit -v)"
+    )]
+    NoRoom,
+    /// No thread can be started to write the trace.
+    #[error(
+        "no thread can be started to write the trace: {0}; record with `heapreel record`, which needs none"
+    )]
+    NoThread(io::Error),
     /// The trace file cannot be created.
-    #[error("{path}: the trace cannot be created: {source}", path = path.display())]
+    #[error("{path}: the trace cannot be created: {source}{}", advice(source), path = path.display())]
     NoTrace {
         /// Where it was to go.
         path: PathBuf,
@@ -73,6 +88,20 @@ pub enum StartError {
     /// The kernel gives no memory.
     #[error("no memory for the recorder")]
     NoMemory,
+}
+
+/// What to do about a refusal, where there is something.
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => "; free some space there",
+        Some(libc::EMFILE) => "; raise the limit on open files (ulimit -n)",
+        Some(libc::EEXIST) => "; choose another name, as one with %p in it",
+        Some(libc::ENOENT) => "; make the folder first",
+        Some(libc::EACCES | libc::EROFS | libc::EPERM) => {
+            "; choose a folder that may be written to"
+        }
+        _ => "",
+    }
 }
 
 /// The running recording.
@@ -102,15 +131,12 @@ pub(crate) fn start(config: Config, origin: Origin) -> Result<(), StartError> {
 fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
     memory::wipe_on_fork(switch::page());
     unwind::init();
-    if !stacks::set_up() {
+    let capacity = spill::possible(config.capacity()).ok_or(StartError::NoRoom)?;
+    if !stacks::set_up(capacity.blocks) {
         return Err(StartError::NoMemory);
     }
-    if !spill::may_be_created() {
-        return Err(StartError::NoSpill(io::ErrorKind::FileTooLarge.into()));
-    }
     let mut header = header(&config, origin);
-    let place = place_of_spill(&config);
-    let spill = Spill::create(&place, &mut header).map_err(StartError::NoSpill)?;
+    let (place, spill) = create_spill(&config, capacity, &mut header)?;
     let pid = header.process.pid;
     let switches = Switches {
         backtraces: config.backtraces,
@@ -216,7 +242,24 @@ pub(crate) fn first_definitions() {
     });
 }
 
-fn place_of_spill(config: &Config) -> PathBuf {
+/// Creates the spill in the first place that takes it.
+fn create_spill(
+    config: &Config,
+    capacity: Capacity,
+    header: &mut FileHeader,
+) -> Result<(PathBuf, Spill), StartError> {
+    let mut refused = StartError::NoMemory;
+    for path in places_of_spill(config) {
+        match Spill::create(&path, capacity, header) {
+            Ok(spill) => return Ok((path, spill)),
+            Err(source) => refused = StartError::NoSpill { path, source },
+        }
+    }
+    Err(refused)
+}
+
+/// The wrapper's folder; without a wrapper shared memory, or else beside the trace.
+fn places_of_spill(config: &Config) -> Vec<PathBuf> {
     let random = process::random();
     let random: String = random
         .iter()
@@ -224,10 +267,15 @@ fn place_of_spill(config: &Config) -> PathBuf {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     let pid = process::pid();
-    match &config.session {
-        Some(folder) => folder.join(format!("{pid}-{random}.spill")),
-        None => PathBuf::from(format!("/dev/shm/heapreel-{pid}-{random}.spill")),
+    if let Some(folder) = &config.session {
+        return vec![folder.join(format!("{pid}-{random}.spill"))];
     }
+    let name = format!("heapreel-{pid}-{random}.spill");
+    // The trace names it, for readers that work in another folder.
+    let beside = std::path::absolute(&config.output);
+    let beside = beside.ok().map(|trace| trace.with_file_name(&name));
+    let shared = PathBuf::from("/dev/shm").join(name);
+    std::iter::once(shared).chain(beside).collect()
 }
 
 fn header(config: &Config, origin: Origin) -> FileHeader {

@@ -75,6 +75,9 @@ pub(crate) struct Thread {
     pub(crate) cache: StackCache,
 }
 
+/// The docs say so: a game has many threads.
+const _: () = assert!(size_of::<Thread>() <= 212 << 10);
+
 /// All states ever made, newest first.
 static THREADS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -184,7 +187,9 @@ impl Thread {
 
     pub(crate) fn publish_rare(&mut self, level: Level, key: u64, rare: &Rare) {
         let owner = owner(&self.spill, self.slot, self.number, level);
-        if !self.halves[level as usize].stream.rare(&owner, key, rare) {
+        let is_published = self.halves[level as usize].stream.rare(&owner, key, rare);
+        // What is said about an event's cause is no event.
+        if !is_published && !matches!(rare, Rare::SlowCall { .. }) {
             self.slot.lost.fetch_add(1, Relaxed);
         }
     }

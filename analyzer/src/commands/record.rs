@@ -69,7 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let naming = Naming::new(args.output.as_deref(), args.force, capture::unix_seconds())?;
     let library = preload::library(args.preload_lib.as_deref(), naming.folder())?;
-    let session = session(args.spill_dir.as_deref())?;
+    let session = session(args.spill_dir.as_deref(), naming.folder())?;
     let mut command = command(&path, program.as_ref(), &args.command);
     environment::set(
         &mut command,
@@ -103,11 +103,11 @@ fn inspect(path: &Path) -> Option<Program> {
     Program::inspect(path).ok()
 }
 
-pub fn session(place: Option<&Path>) -> anyhow::Result<Session> {
-    Session::create(place).with_context(|| {
+pub fn session(place: Option<&Path>, beside: &Path) -> anyhow::Result<Session> {
+    Session::create(place, beside).with_context(|| {
         let place = place.unwrap_or(Path::new("/dev/shm"));
         format!(
-            "{}: no folder can be made there; name another one by --spill-dir",
+            "{}: no folder for records can be made there; name another one by --spill-dir",
             place.display()
         )
     })

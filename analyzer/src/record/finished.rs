@@ -144,6 +144,12 @@ fn stays(trace: &Path, wanted: &Path, why: &str) -> String {
 }
 
 impl Finished {
+    /// Whether there is anything to read: a trace that was removed, or that could not even
+    /// begin, is none.
+    pub fn has_trace(&self) -> bool {
+        fs::metadata(&self.trace).is_ok_and(|facts| facts.len() > 0)
+    }
+
     /// What makes a trace the main one: frame marks, or failing that, the most events.
     fn rank(&self) -> (bool, u64) {
         self.counts

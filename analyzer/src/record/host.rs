@@ -34,7 +34,7 @@ pub struct Outcome {
     pub root: Ended,
     /// All processes' traces, in the order they ended.
     pub finished: Vec<Finished>,
-    /// No trace could be created, which was told on stderr.
+    /// Something was not recorded, and why was told on stderr.
     pub refused: bool,
 }
 
@@ -123,7 +123,7 @@ impl<'s> Host<'s> {
                 .copied()
                 .unwrap_or(Ended::Unknown),
             finished: self.finished,
-            refused: self.told_trace_failure,
+            refused: self.told_trace_failure || self.plan.session.has_refusals(),
         }
     }
 
@@ -284,7 +284,13 @@ impl<'s> Host<'s> {
         let finished = recorded.finish(ended);
         // A spill that has to stay belongs to this trace and begins no other.
         self.dismissed.extend(finished.spill.clone());
-        self.finished.push(finished);
+        if finished.has_trace() {
+            self.finished.push(finished);
+        } else {
+            // Nothing to be read, and why was told.
+            self.told_trace_failure = true;
+            _ = std::fs::remove_file(finished.trace);
+        }
     }
 }
 

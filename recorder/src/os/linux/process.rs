@@ -52,6 +52,12 @@ pub(crate) fn kill_myself() {
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
+/// Names this thread, in at most 15 bytes.
+pub(crate) fn name_this_thread(name: &std::ffi::CStr) {
+    // SAFETY: the kernel reads a C string that lives during the call.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
 /// What this thread met so far: page faults without and with input or output,
 /// voluntary and involuntary switches. `None` where that cannot be asked.
 pub(crate) fn thread_usage() -> Option<[u32; 4]> {
@@ -113,6 +119,15 @@ pub(crate) fn nap(micros: u32) {
     };
     // SAFETY: reads a local; an interrupted sleep is only shorter.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}
+
+/// Makes an empty file without opening it.
+pub(crate) fn make_file(path: &std::path::Path) {
+    use std::os::unix::ffi::OsStrExt;
+    if let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) {
+        // SAFETY: reads a C string that lives during the call.
+        unsafe { libc::mknod(path.as_ptr(), libc::S_IFREG | 0o600, 0) };
+    }
 }
 
 /// Writes one line to standard error without allocating or buffering.
