@@ -53,9 +53,8 @@ pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<()
         }
     };
     // No signal of the program's will be delivered to it.
-    let spawned = memory::keeping_errno(|| {
-        process::without_signals(|| spawn(Box::new(Box::new(work))))
-    });
+    let spawned =
+        memory::keeping_errno(|| process::without_signals(|| spawn(Box::new(Box::new(work)))));
     let thread = spawned.map_err(StartError::NoThread)?;
     // What the thread allocates while it starts is the recorder's own, too: nothing is
     // recorded before it keeps out.

@@ -6,6 +6,8 @@
 pub mod compile;
 pub mod killme;
 pub mod plugins;
+pub mod namespace;
+pub mod preload;
 pub mod record;
 pub mod run;
 pub mod scratch;
