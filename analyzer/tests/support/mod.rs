@@ -5,8 +5,8 @@
 
 pub mod compile;
 pub mod killme;
-pub mod plugins;
 pub mod namespace;
+pub mod plugins;
 pub mod preload;
 pub mod record;
 pub mod run;
