@@ -68,6 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         only: &[],
         library: None,
         force,
+        keep_all: false,
         symbols: &symbols,
     };
     let captured = capture.run(&mut command)?;

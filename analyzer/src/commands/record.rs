@@ -18,7 +18,7 @@ use std::process::{Command, ExitCode};
 #[derive(clap::Args)]
 #[command(
     after_help = "Each process of the program writes its own trace, NAME.PID.PROGRAM.hreel; those with \
-fewer than 1,000 events leave nothing behind. The last line names the one with frame marks or, failing that, \
+fewer than 1,000 events leave nothing behind without --keep-all. The last line names the one with frame marks or, failing that, \
 the most events: it has the name given by -o. The program's exit code is passed on (128 + signal where a signal \
 ended it). Should heapreel itself be killed, the program runs on, and `heapreel recover` makes the trace whole.
 
@@ -36,6 +36,9 @@ pub struct Args {
     /// Record only programs with this name (* and ? allowed; may be repeated)
     #[arg(long, value_name = "GLOB")]
     only: Vec<String>,
+    /// Keep the traces of processes with fewer than 1,000 events too
+    #[arg(long)]
+    keep_all: bool,
     #[command(flatten)]
     switches: Switches,
     #[command(flatten)]
@@ -83,6 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         only: &args.only,
         library: Some(&library),
         force: args.force,
+        keep_all: args.keep_all,
         symbols: &args.symbols,
     };
     let captured = capture
