@@ -21,6 +21,9 @@ unsafe extern "C" {
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const OURS: &[u8] = b"HEAPREEL_";
+/// With this the loader names a program's libraries and does not run it (ld.so(8)): so
+/// works ldd, whose list must be the program's own.
+const LISTS: &[u8] = b"LD_TRACE_LOADED_OBJECTS=";
 
 /// What children are to be given where the program withholds it: `LD_PRELOAD=` with
 /// our path alone, and every `HEAPREEL_…` as it was. Empty where they are to be plain.
@@ -185,39 +188,77 @@ pub(crate) unsafe fn with_ours<T>(strings: Strings, exec: impl FnOnce(Strings) -
     let Some(kept) = KEPT.get() else {
         return exec(strings);
     };
-    if is_complete(strings, kept) {
-        return exec(strings);
-    }
     let former = each(strings)
         .find(|text| text.starts_with(PRELOAD))
         .unwrap_or_default();
+    let lists = each(strings).any(|text| text.starts_with(LISTS));
+    let is_right = if lists {
+        former.is_empty()
+    } else {
+        is_complete(strings, kept)
+    };
+    if is_right {
+        return exec(strings);
+    }
     let pointers = each(strings).count() + kept.len() + 1;
     let bytes =
         pointers * size_of::<*const c_char>() + former.len() + own_path().len() + PRELOAD.len() + 2;
-    let mut room = [0usize; ROOM / size_of::<usize>()];
+    with_room(bytes, |room| {
+        // SAFETY: room enough, zeroed and aligned for pointers; the caller's promise.
+        exec(unsafe {
+            match room {
+                None => strings,
+                Some(room) if lists => without_ours(strings, former, pointers, room),
+                Some(room) => completed(strings, kept, former, pointers, room),
+            }
+        })
+    })
+}
+
+/// Calls `work` with so many zeroed bytes; with none where the kernel gives none.
+fn with_room<T>(bytes: usize, work: impl FnOnce(Option<*mut *const c_char>) -> T) -> T {
     if bytes <= ROOM {
-        // SAFETY: room enough, aligned for pointers; the caller's promise.
-        return exec(unsafe {
-            completed(strings, kept, former, pointers, room.as_mut_ptr().cast())
-        });
+        let mut room = [0usize; ROOM / size_of::<usize>()];
+        return work(Some(room.as_mut_ptr().cast()));
     }
     // SAFETY: a new mapping, live until after the call, unmapped if that returns.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let room = libc::mmap(
-            null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags,
-            -1,
-            0,
-        );
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let room = libc::mmap(null_mut(), bytes, access, flags, -1, 0);
         if room == libc::MAP_FAILED {
-            return exec(strings);
+            return work(None);
         }
-        let result = exec(completed(strings, kept, former, pointers, room.cast()));
+        let result = work(Some(room.cast()));
         libc::munmap(room, bytes);
         result
+    }
+}
+
+/// Writes the program's own environment into `room`, our library left out of its
+/// `LD_PRELOAD`.
+///
+/// # Safety
+/// `room` holds `pointers` pointers and that text, and is zeroed.
+unsafe fn without_ours(
+    strings: Strings,
+    former: &[u8],
+    pointers: usize,
+    room: *mut *const c_char,
+) -> Strings {
+    // SAFETY: the caller's promise; every entry written lives as long as `strings` or `room`.
+    unsafe {
+        let text = room.add(pointers).cast::<u8>();
+        text.copy_from_nonoverlapping(former.as_ptr(), former.len());
+        let mut end = room;
+        for entry in each(strings).filter(|entry| !entry.starts_with(PRELOAD)) {
+            *end = entry.as_ptr().cast();
+            end = end.add(1);
+        }
+        if shorten(text.cast()) {
+            *end = text.cast();
+        }
+        room.cast_const()
     }
 }
 
