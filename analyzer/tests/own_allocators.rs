@@ -96,6 +96,19 @@ fn malloc_within_the_executable() {
     assert_named_as_provider(&recording, &program);
 }
 
+/// As browsers start their processes: by /proc/self/exe.
+#[test]
+fn malloc_within_an_executable_started_by_a_link() {
+    let Some(program) = compile::c("own_malloc.c") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let link = scratch.join("link");
+    std::os::unix::fs::symlink(&program, &link).expect("a link");
+    let recording = assert_undisturbed(&link, &[]);
+    assert_named_as_provider(&recording, &program);
+}
+
 #[track_caller]
 fn assert_named_as_provider(recording: &Recording, program: &Path) {
     let ran = &recording.ran;
