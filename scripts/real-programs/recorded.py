@@ -1,0 +1,336 @@
+"""Runs a program plainly and under `heapreel record`, and finds what differs.
+
+A program must say the same, end the same and leave the same files; each of its processes
+must have a whole trace in which no backtrace differs from one unwound anew.
+"""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Callable
+
+# What `heapreel record` itself may say of a run in which nothing went wrong.
+USUAL_LINES = re.compile(
+    r"heapreel: (\S+\.hreel: .* none lost(; .*)?"
+    r"|[\d,]+ smaller traces? in .*"
+    r"|to read it: .*"
+    r"|the command has ended; still recording .*)\n"
+)
+# Must be zero in every trace.
+FAULTS = [
+    "lost_events",
+    "missing_records",
+    "unreadable_records",
+    "damaged_parts",
+    "order_anomalies",
+    "unwinds_differing",
+]
+NOBODY = 65534
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+@dataclasses.dataclass
+class Program:
+    """A program and what is expected of it."""
+
+    name: str
+    command: list[str]
+    # Programs, by their file names, of which events must have been recorded.
+    expected: set[str]
+    # How it ends without us; None where that depends on the machine.
+    code: int | None = 0
+    # Furnishes the folder that the program runs in.
+    prepare: Callable[[str], None] = lambda folder: None
+    # Files that must be equal byte for byte, by their names in the folder.
+    files: list[str] = dataclasses.field(default_factory=list)
+    # What is compared of the output; by default all of it. A ValueError says what is missing.
+    normal: Callable[["Ran"], object] = lambda ran: (ran.stdout, ran.stderr)
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    # Programs that may do without allocating. Of any other that was met some process must
+    # have events; not each, for between fork and exec nobody need allocate.
+    may_be_silent: set[str] = dataclasses.field(default_factory=lambda: {"true", "false", "sleep"})
+    seconds: int = 120
+    # Run by nobody, who may use sandboxes that root may not.
+    as_nobody: bool = False
+
+
+@dataclasses.dataclass
+class Ran:
+    """A run that has ended."""
+
+    folder: str
+    code: int
+    stdout: str
+    stderr: str
+    cpu: float
+    wall: float
+    hung: bool = False
+
+
+@dataclasses.dataclass
+class Seen:
+    """What was seen of a program; faults are empty where all was well."""
+
+    program: Program
+    faults: list[str]
+    processes: int = 0
+    events: int = 0
+    sums: dict[str, int] = dataclasses.field(default_factory=dict)
+    checked: int = 0
+    cut: int = 0
+    unknown: int = 0
+    code: int = 0
+    cpu_ratio: float = 0.0
+    recorded_seconds: float = 0.0
+
+
+class Recorder:
+    """The heapreel under test, and where it may write."""
+
+    def __init__(self, heapreel, folder, options=()):
+        self.heapreel = heapreel
+        self.folder = os.path.abspath(folder)
+        self.options = list(options)
+
+    def look_at(self, program):
+        """Runs a program plainly, recorded, and recorded with every backtrace checked."""
+        with ThreadPoolExecutor(3) as pool:
+            plain = pool.submit(self._run, program, "plain")
+            recorded = pool.submit(self._run, program, "recorded")
+            checked = pool.submit(self._run, program, "checked")
+            plain, recorded, checked = plain.result(), recorded.result(), checked.result()
+        seen = Seen(program, what_is_wrong(program, plain), code=plain.code)
+        if seen.faults:
+            return seen
+        for how, ran in [("recorded", recorded), ("checked", checked)]:
+            seen.faults += [f"{how}: {fault}" for fault in differences(program, plain, ran)]
+        self._ask_traces(seen, "recorded", recorded)
+        self._ask_traces(seen, "checked", checked)
+        seen.cpu_ratio = recorded.cpu / max(plain.cpu, 0.001)
+        seen.recorded_seconds = recorded.wall
+        if not seen.faults:
+            for ran in [plain, recorded, checked]:
+                shutil.rmtree(ran.folder)
+        return seen
+
+    def _run(self, program, how):
+        # As long as each other: a path in an output or on a stack differs in nothing else.
+        folder = os.path.join(self.folder, program.name.replace(" ", "_"), f"{how:_<8}")
+        work = os.path.join(folder, "work")
+        os.makedirs(os.path.join(folder, "traces"))
+        os.makedirs(work)
+        program.prepare(work)
+        command = program.command
+        variables = environment(work, program.environment)
+        if how != "plain":
+            traces = os.path.join(folder, "traces", "%e-%p.hreel")
+            ours = [self.heapreel, "record", "--keep-all", "--no-symbols", *self.options]
+            command = [*ours, "-o", traces, "--", *command]
+        if how == "checked":
+            variables["HEAPREEL_CHECK_UNWINDING"] = "1"
+        if program.as_nobody:
+            variables["XDG_CACHE_HOME"] = work
+            command = self._by_nobody(command, folder)
+        return run(command, folder, work, variables, program.seconds)
+
+    def _by_nobody(self, command, folder):
+        """The command as nobody runs it, to whom the folder then belongs."""
+        os.chmod(self.folder, 0o755)
+        for place, _, files in os.walk(folder):
+            for path in [place, *(os.path.join(place, name) for name in files)]:
+                os.chown(path, NOBODY, NOBODY)
+        # Where this one lies is perhaps not open to everybody.
+        copy = os.path.join(folder, "heapreel")
+        shutil.copy(self.heapreel, copy)
+        command = [copy if word == self.heapreel else word for word in command]
+        return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+
+    def _ask_traces(self, seen, how, ran):
+        folder = os.path.join(ran.folder, "traces")
+        traces = sorted(os.path.join(folder, name) for name in os.listdir(folder))
+        with ThreadPoolExecutor(2) as pool:
+            infos = list(pool.map(self._info, traces))
+        found, silent = set(), set()
+        for trace, info in zip(traces, infos):
+            name = os.path.basename(trace)
+            if info is None:
+                seen.faults.append(f"{how}: {name} cannot be read")
+                continue
+            executable = os.path.basename(info["executable"])
+            (found if info["events"] else silent).add(executable)
+            seen.faults += [f"{how}: {name}: {key} is {info[key]}" for key in FAULTS if info[key]]
+            if how == "recorded":
+                seen.processes += 1
+                seen.events += info["events"]
+                seen.cut += info["stacks_cut"]
+                seen.unknown += info["unknown_releases"]
+            else:
+                seen.checked += info["unwinds_checked"]
+            for key in FAULTS:
+                seen.sums[key] = seen.sums.get(key, 0) + info[key]
+        if how == "checked" and not seen.checked:
+            seen.faults.append("checked: no backtrace was")
+        missing = (seen.program.expected | silent) - seen.program.may_be_silent - found
+        if missing:
+            seen.faults.append(f"{how}: no events of {', '.join(sorted(missing))}")
+
+    def _info(self, trace):
+        asked = subprocess.run([self.heapreel, "info", "--json", trace], capture_output=True, text=True)
+        try:
+            return json.loads(asked.stdout)
+        except ValueError:
+            return None
+
+
+def environment(work, more):
+    """The same for everybody, wherever this runs: the distribution's own programs."""
+    own = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/games",
+        "HOME": work,
+        "TMPDIR": work,
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+    }
+    kept = {name: os.environ[name] for name in ["HEAPREEL_PRELOAD_LIB"] if name in os.environ}
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return {**own, "XDG_CACHE_HOME": cache, **kept, **more}
+
+
+def run(command, folder, work, variables, seconds):
+    """Runs a command to its end, or ends all of it after so many seconds."""
+    with open(os.path.join(folder, "stdout"), "wb") as out, open(os.path.join(folder, "stderr"), "wb") as err:
+        begin = time.monotonic()
+        child = subprocess.Popen(
+            command,
+            cwd=work,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        hung, usage = wait(child, seconds)
+        wall = time.monotonic() - begin
+
+    def said(name):
+        with open(os.path.join(folder, name), encoding="utf-8", errors="backslashreplace") as file:
+            return file.read().replace(work, "WORK")
+
+    cpu = usage.ru_utime + usage.ru_stime
+    return Ran(folder, child.returncode, said("stdout"), said("stderr"), cpu, wall, hung)
+
+
+def wait(child, seconds):
+    """Waits for a child; says whether it had to be ended, and what it used."""
+    end = time.monotonic() + seconds
+    hung = False
+    while True:
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return hung, usage
+        if time.monotonic() > end and not hung:
+            hung = True
+            os.killpg(child.pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def what_is_wrong(program, plain):
+    """Why a plain run is nothing to compare with: a program that fails at once is no test."""
+    if plain.hung:
+        return [f"plain: hangs after {program.seconds} s"]
+    if program.code not in (None, plain.code):
+        return [f"plain: exit code {plain.code} instead of {program.code}: {plain.stderr[-300:]}"]
+    try:
+        program.normal(plain)
+    except ValueError as error:
+        return [f"plain: {error}: {plain.stderr[-300:]}"]
+    return []
+
+
+def differences(program, plain, ran):
+    """What a recorded run did otherwise than the plain one, a line each."""
+    if ran.hung:
+        return [f"hangs after {program.seconds} s; plain it took {plain.wall:.1f} s"]
+    ran = dataclasses.replace(ran, stderr=USUAL_LINES.sub("", ran.stderr))
+    found = []
+    # A shell tells a signal so, and heapreel like it.
+    plain_code = plain.code if plain.code >= 0 else 128 - plain.code
+    if ran.code != plain_code:
+        found.append(f"exit code {ran.code}, plain {plain_code}")
+    try:
+        expected, got = program.normal(plain), program.normal(ran)
+        if expected != got:
+            found.append(f"says otherwise: {first_difference(expected, got)}")
+    except ValueError as error:
+        found.append(str(error))
+    for name in program.files:
+        if read(plain.folder, name) != read(ran.folder, name):
+            found.append(f"{name} differs")
+    return found
+
+
+def read(folder, name):
+    try:
+        with open(os.path.join(folder, "work", name), "rb") as file:
+            return file.read()
+    except OSError as error:
+        return error.errno
+
+
+def first_difference(expected, got):
+    """A short text of where two outputs part."""
+    for one, other in zip(lines(expected), lines(got)):
+        if one != other:
+            return f"{one!r} became {other!r}"
+    rest = lines(got)[len(lines(expected)) :] or lines(expected)[len(lines(got)) :]
+    more = "more" if len(lines(got)) > len(lines(expected)) else "less"
+    return f"{more}: {rest[0] if rest else ''!r}"
+
+
+def lines(value):
+    if isinstance(value, str):
+        return value.splitlines()
+    if isinstance(value, dict):
+        return sorted(f"{key}: {result}" for key, result in value.items())
+    if isinstance(value, (tuple, list)):
+        return [line for part in value for line in lines(part)]
+    return [repr(value)]
+
+
+def without_addresses(ran):
+    """The output where addresses, which differ from run to run, are all alike."""
+    return ADDRESS.sub("0x", ran.stdout), ADDRESS.sub("0x", ran.stderr)
+
+
+def table(all_seen):
+    """One line a program."""
+    head = ["program", "processes", "events", "events/s", "lost", "anomalies", "unwinds checked", "differing", "exit", "CPU ratio", ""]
+    rows = [
+        [
+            seen.program.name,
+            f"{seen.processes:,}",
+            f"{seen.events:,}",
+            f"{seen.events / max(seen.recorded_seconds, 0.001):,.0f}",
+            str(seen.sums.get("lost_events", 0) + seen.sums.get("missing_records", 0)),
+            str(seen.sums.get("order_anomalies", 0)),
+            f"{seen.checked:,}",
+            str(seen.sums.get("unwinds_differing", 0)),
+            str(seen.code),
+            f"{seen.cpu_ratio:.2f}",
+            "FAILED" if seen.faults else "as without",
+        ]
+        for seen in all_seen
+    ]
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    # Names to the left, numbers to the right.
+    sides = ["<"] + [">"] * (len(head) - 2) + ["<"]
+    form = lambda row: "| " + " | ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths)) + " |"
+    rule = "|" + "|".join("-" * (width + 1) + ("-" if side == "<" else ":") for side, width in zip(sides, widths)) + "|"
+    return "\n".join([form(head), rule, *map(form, rows)])
