@@ -220,15 +220,23 @@ impl<'s> Host<'s> {
 
     /// Whether, the command being gone, something is or may yet be recorded.
     fn is_anybody_left(&mut self) -> bool {
-        let waiting: Vec<u32> = proc::descendants(std::process::id())
-            .into_iter()
-            .filter(|pid| self.may_record(*pid))
-            .collect();
+        let mut waiting = self.waiting();
         if self.live.is_empty() && waiting.is_empty() {
-            return false;
+            // A parent that ended during that look had passed its children on to us.
+            waiting = self.waiting();
+            if waiting.is_empty() {
+                return false;
+            }
         }
         self.tell_waiting(&waiting);
         true
+    }
+
+    /// Descendants in which something is or may yet be recorded.
+    fn waiting(&mut self) -> Vec<u32> {
+        let mut waiting = proc::descendants(std::process::id());
+        waiting.retain(|pid| self.may_record(*pid));
+        waiting
     }
 
     /// A descendant that carries the session on: it has our recorder loaded, or is young
@@ -239,7 +247,7 @@ impl<'s> Host<'s> {
         }
         let folder = self.plan.session.folder().to_string_lossy().into_owned();
         if !matches!(proc::state(pid), Some((state, _)) if !matches!(state, 'Z' | 'X'))
-            || !proc::environment_contains(pid, &format!("HEAPREEL_SESSION={folder}"))
+            || proc::environment_contains(pid, &format!("HEAPREEL_SESSION={folder}")) == Some(false)
         {
             return false;
         }
