@@ -100,6 +100,8 @@ class Recorder:
 
     def look_at(self, program):
         """Runs a program plainly, recorded, and recorded with every backtrace checked."""
+        if program.as_nobody:
+            self._open_to_everybody()
         with ThreadPoolExecutor(3) as pool:
             plain = pool.submit(self._run, program, "plain")
             recorded = pool.submit(self._run, program, "recorded")
@@ -139,16 +141,19 @@ class Recorder:
             command = self._by_nobody(command, folder)
         return run(command, folder, work, variables, program.seconds)
 
+    def _open_to_everybody(self):
+        """Where heapreel lies is perhaps not. Copied while no other thread forks: a child
+        with the copy still open for writing would keep it from being run."""
+        copy = os.path.join(self.folder, "heapreel")
+        if self.heapreel != copy:
+            os.chmod(self.folder, 0o755)
+            self.heapreel = shutil.copy(self.heapreel, copy)
+
     def _by_nobody(self, command, folder):
         """The command as nobody runs it, to whom the folder then belongs."""
-        os.chmod(self.folder, 0o755)
         for place, _, files in os.walk(folder):
             for path in [place, *(os.path.join(place, name) for name in files)]:
                 os.chown(path, NOBODY, NOBODY)
-        # Where this one lies is perhaps not open to everybody.
-        copy = os.path.join(folder, "heapreel")
-        shutil.copy(self.heapreel, copy)
-        command = [copy if word == self.heapreel else word for word in command]
         return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
 
     def _ask_traces(self, seen, how, ran):
