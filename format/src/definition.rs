@@ -278,6 +278,11 @@ pub enum Definition<'a> {
         /// How many of them were events.
         events: u64,
     },
+    /// The program gave system calls up, some that the recorder had made until then.
+    Confined {
+        /// Children that it forks can still be recorded.
+        children: bool,
+    },
 }
 
 impl Definition<'_> {

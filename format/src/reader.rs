@@ -619,6 +619,10 @@ impl Trace {
                     self.lose(id, events);
                 }
             }
+            Definition::Confined { children } => {
+                self.health.confined = true;
+                self.health.children_unrecorded |= !children;
+            }
             Definition::InFlight { id, address, start } => {
                 self.in_flight.push(InFlight {
                     thread: id,

@@ -243,6 +243,11 @@ fn all_definitions(trace: &Trace) -> Vec<Definition<'_>> {
             differing: trace.health().unwinds_differing,
         });
     }
+    if trace.health().confined {
+        all.push(Definition::Confined {
+            children: !trace.health().children_unrecorded,
+        });
+    }
     all
 }
 

@@ -174,7 +174,7 @@ impl Recorded {
         // What the kernel says is more than what the program meant to do.
         let status = status(self.watch.pid()).or_else(|| self.watch.status());
         Some(match (word, status) {
-            (Some(Ended::Stopped), _) => Ended::Stopped,
+            (Some(word @ (Ended::Stopped | Ended::Confined)), _) => word,
             (_, Some(status)) => status,
             (Some(word), None) => word,
             (None, None) => Ended::Unknown,

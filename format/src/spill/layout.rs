@@ -252,6 +252,7 @@ pub fn ended_word(ended: Ended) -> u64 {
         Ended::Unknown => (4, 0),
         Ended::Stopped => (5, 0),
         Ended::RecorderLeft => (6, 0),
+        Ended::Confined => (7, 0),
     };
     kind << 32 | u64::from(value as u32)
 }
@@ -266,6 +267,7 @@ pub fn split_ended(word: u64) -> Option<Ended> {
         4 => Ended::Unknown,
         5 => Ended::Stopped,
         6 => Ended::RecorderLeft,
+        7 => Ended::Confined,
         _ => return None,
     })
 }
@@ -312,6 +314,7 @@ mod tests {
             Ended::Signal(9),
             Ended::Exec,
             Ended::Stopped,
+            Ended::Confined,
         ] {
             assert_eq!(split_ended(ended_word(ended)), Some(ended));
         }
