@@ -122,7 +122,8 @@ fn processes_of_every_kind() {
 
 #[test]
 fn sandboxes() {
-    let modes: [&[&str]; 5] = [
+    let modes: [&[&str]; 6] = [
+        &["harmless"],
         &["denied"],
         &["unseen"],
         &["allowed"],

@@ -8,7 +8,8 @@ pub use crate::told::told;
 pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, SegmentId};
 
 use crate::config::Config;
-use crate::os::{confined, memory, process};
+use crate::os::confined::{self, Deed};
+use crate::os::{memory, process};
 use crate::{names, session, switch, thread, unwind};
 use heapreel_format::{Definition, Rare, ThreadId, kill_point};
 use std::borrow::Cow;
@@ -37,20 +38,10 @@ pub fn start_from_environment(origin: Origin) -> bool {
         Ok(()) => true,
         Err(session::StartError::AlreadyStarted) => hooks_are_on(),
         Err(error) => {
-            process::complain(&format!("heapreel: not recording: {error}\n"));
-            if let Some(folder) = folder {
-                leave_word(&folder);
-            }
+            session::refuse(&error, folder.as_deref());
             false
         }
     }
-}
-
-/// Lets the wrapper know that what had to be said was said: an empty file, which needs
-/// neither room nor a descriptor.
-fn leave_word(session: &std::path::Path) {
-    let name = format!("{}.refused", process::pid());
-    process::make_file(&session.join(name));
 }
 
 fn hooks_are_on() -> bool {
@@ -67,20 +58,50 @@ pub fn ending(ended: Ended) {
     session::ending(ended);
 }
 
-/// The program is about to give system calls up, all but those that any program makes
-/// which allocates and has threads. A drain of our own could not go on then.
-pub fn confine() {
-    if drains_itself() {
+/// The program is about to have its system calls filtered by this `struct sock_fprog`.
+/// Whether that keeps the recorder from something.
+///
+/// # Safety
+///
+/// No other thread may change the filter meanwhile.
+#[expect(unsafe_code, reason = "the program's filter, by address")]
+pub unsafe fn confine(filter: *const libc::sock_fprog) -> bool {
+    // SAFETY: the caller's promise.
+    let Some(harmful) = memory::keeping_errno(|| unsafe { confined::look_at(filter) }) else {
+        return false;
+    };
+    if drains_itself() && harmful.has(Deed::Drain) {
         give_up("no thread of ours can go on; under `heapreel record` it would");
     }
-    confined::confine();
+    let is_more = harmful.forbear();
+    if is_more && hooks_are_on() {
+        thread::define(&Definition::Confined {
+            children: confined::can(Deed::Begin),
+        });
+    }
+    is_more
+}
+
+/// What is not asked of the kernel any more, as a number for [`forbear`].
+pub fn forborne() -> u32 {
+    confined::forborne().number()
+}
+
+/// Asks of the kernel no more than the program that told this number.
+pub fn forbear(number: u32) {
+    confined::Harmful::from_number(number).forbear();
+}
+
+/// Whether a line on standard error, written by `writev`, does the program no harm.
+pub fn can_say_in_parts() -> bool {
+    confined::can(Deed::SayInParts)
 }
 
 /// The program is about to take from us what no event can do without; `why` is told.
 pub fn give_up(why: &str) {
     if hooks_are_on() {
         memory::keeping_errno(|| {
-            stop(Ended::Stopped);
+            stop(Ended::Confined);
             process::complain("heapreel: recording has ended: ");
             process::complain(why);
             process::complain("\n");

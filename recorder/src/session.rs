@@ -1,13 +1,14 @@
 //! One recording of this process: whether it runs, where it writes, what it keeps.
 
 use crate::config::Config;
-use crate::os::{clock, confined, memory, process};
+use crate::os::confined::{Deed, can};
+use crate::os::{clock, memory, process};
 use crate::spill::Spill;
 use crate::{drain, modules, names, spill, stacks, switch, thread, unwind};
 use heapreel_format::spill::{Capacity, ended_word};
 use heapreel_format::{Definition, Ended, FileHeader, ProcessFacts, Settings, TraceId};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32,
@@ -85,6 +86,9 @@ pub enum StartError {
         /// The operating system's reason.
         source: io::Error,
     },
+    /// A filter that the program set would not let it pass.
+    #[error("the program gave up system calls that it takes to begin")]
+    Confined,
     /// The kernel gives no memory.
     #[error("no memory for the recorder")]
     NoMemory,
@@ -97,6 +101,7 @@ fn advice(error: &io::Error) -> &'static str {
         Some(libc::EMFILE) => "; raise the limit on open files (ulimit -n)",
         Some(libc::EEXIST) => "; choose another name, as one with %p in it",
         Some(libc::ENOENT) => "; make the folder first",
+        Some(libc::ENOSYS) => "; a filter of system calls stands in the way",
         Some(libc::EACCES | libc::EROFS | libc::EPERM) => {
             "; choose a folder that may be written to"
         }
@@ -120,7 +125,11 @@ pub(crate) fn start(config: Config, origin: Origin) -> Result<(), StartError> {
     if STARTING.swap(true, AcqRel) {
         return Err(StartError::AlreadyStarted);
     }
-    let started = memory::keeping_errno(|| memory::keeping_float_state(|| set_up(config, origin)));
+    let started = if can(Deed::Begin) {
+        memory::keeping_errno(|| memory::keeping_float_state(|| set_up(config, origin)))
+    } else {
+        Err(StartError::Confined)
+    };
     if started.is_err() {
         switch::set(switch::OFF);
         STARTING.store(false, Release);
@@ -136,6 +145,9 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
         return Err(StartError::NoMemory);
     }
     let mut header = header(&config, origin);
+    if header.process.pid == 0 {
+        return Err(StartError::Confined);
+    }
     let (place, spill) = create_spill(&config, capacity, &mut header)?;
     let pid = header.process.pid;
     let switches = Switches {
@@ -172,7 +184,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
 /// Ends the recording; events after it are not seen.
 pub(crate) fn stop(ended: Ended) {
     let Some(session) = current() else { return };
-    if switch::word() != switch::ON || PID.load(Acquire) != process::pid() {
+    if switch::word() != switch::ON || is_of_this_process() == Some(false) {
         return;
     }
     session
@@ -184,12 +196,20 @@ pub(crate) fn stop(ended: Ended) {
     drain::finish(ended);
 }
 
-/// Notes how the program is about to end, while it still records. Of a confined program
-/// the wrapper will know.
+/// Whether the recording was started in this process, and not in one whose memory or whose
+/// copy of it this is; `None` where the kernel cannot be asked.
+fn is_of_this_process() -> Option<bool> {
+    let pid = can(Deed::ProcessId).then(process::pid);
+    pid.filter(|pid| *pid != 0)
+        .map(|pid| PID.load(Acquire) == pid)
+}
+
+/// Notes how the program is about to end, while it still records. Where the kernel cannot
+/// be asked who is about to, the wrapper will know.
 pub(crate) fn ending(ended: Ended) {
     if let Some(session) = current()
-        && !confined::is_confined()
-        && PID.load(Acquire) == process::pid()
+        && switch::word() == switch::ON
+        && is_of_this_process() == Some(true)
     {
         session
             .spill
@@ -207,12 +227,7 @@ pub(crate) fn fork_child() {
     }
     let parent = current();
     let Some(parent) = parent else { return };
-    if confined::is_confined() {
-        // A recording cannot be begun in there.
-        switch::set(switch::OFF);
-        return;
-    }
-    if PID.load(Acquire) == process::pid() {
+    if is_of_this_process() == Some(true) {
         return;
     }
     // One thread of a forked child comes here first and does it; a child has one.
@@ -224,8 +239,22 @@ pub(crate) fn fork_child() {
     drain::forget();
     let follow = parent.config.children && parent.config.session.is_some();
     STARTING.store(false, Release);
-    if !follow || start(parent.config.clone(), parent.origin).is_err() {
+    if !follow {
         switch::set(switch::OFF);
+    } else if let Err(error) = start(parent.config.clone(), parent.origin) {
+        refuse(&error, parent.config.session.as_deref());
+    }
+}
+
+/// Tells why nothing is recorded: whoever is at the terminal, and the wrapper, for which an
+/// empty file needs neither room nor a descriptor.
+pub(crate) fn refuse(error: &StartError, session: Option<&Path>) {
+    process::complain(&format!("heapreel: not recording: {error}\n"));
+    if let Some(folder) = session
+        && can(Deed::ProcessId)
+    {
+        let name = format!("{}.refused", process::pid());
+        process::make_file(&folder.join(name));
     }
 }
 

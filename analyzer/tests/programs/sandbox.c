@@ -1,10 +1,14 @@
 /* A program that gives up what it may do, and goes on allocating on threads that were there
  * before and on new ones.
  *
- * usage: sandbox nothing|denied|unseen|allowed|strict|private|limits|chroot|user
+ * usage: sandbox nothing|asks|harmless|replaced|deadly|denied|unseen|allowed|strict|clockless|private|limits|chroot|user
+ *   asks     asks the kernel what filters it knows, by calls that it refuses;
+ *   harmless a filter forbids what nobody here does; replaced then becomes another program;
+ *   deadly   a filter kills whoever does what recorders do; then becomes another program;
  *   denied   a filter refuses what sandboxes of games and browsers refuse, with an error;
  *   unseen   the same, set past the C library;
  *   allowed  a filter kills whoever makes a system call that this program does not make;
+ *   clockless the time stamp counter cannot be read (PR_SET_TSC);
  *   strict   only read, write, and the thread's end are left (SECCOMP_MODE_STRICT);
  *   private  nobody may look into the process (PR_SET_DUMPABLE);
  *   limits   no more files, no longer ones, no more processes;
@@ -98,6 +102,7 @@ static void deny(int unseen) {
         ON(execve, REFUSED), ON(execveat, REFUSED), ON(fork, REFUSED), ON(vfork, REFUSED),
         ON(socket, REFUSED), ON(ptrace, REFUSED), ON(process_vm_readv, REFUSED), ON(kill, REFUSED),
         ON(tgkill, REFUSED), ON(tkill, REFUSED), ON(getrusage, REFUSED), ON(prctl, REFUSED),
+        ON(getpid, REFUSED), ON(gettid, REFUSED),
         ON(getrandom, REFUSED), ON(nanosleep, REFUSED), ON(clock_nanosleep, REFUSED), ON(sched_yield, REFUSED),
         IF_EQUAL(__NR_madvise, 0, 4), LOAD(args[2]), IF_EQUAL(MADV_DONTNEED, 0, 1), RETURN(SECCOMP_RET_ALLOW),
         RETURN(REFUSED),
@@ -109,6 +114,33 @@ static void deny(int unseen) {
     if (open("/proc/self/maps", O_RDONLY) >= 0 || errno != EPERM) fail("open is not refused");
 }
 
+/* Kills whoever does what this program never does and the recorder does. */
+static void deadly(void) {
+    struct sock_filter code[] = {
+        LOAD(nr),
+        ON(rename, SECCOMP_RET_KILL_PROCESS), ON(tgkill, SECCOMP_RET_KILL_PROCESS), ON(getrusage, SECCOMP_RET_KILL_PROCESS),
+        ON(mknod, SECCOMP_RET_KILL_PROCESS), ON(mknodat, SECCOMP_RET_KILL_PROCESS), RETURN(SECCOMP_RET_ALLOW),
+    };
+    filter(code, sizeof code / sizeof *code, 0);
+}
+
+static void harmless(void) {
+    struct sock_filter code[] = {
+        LOAD(nr), ON(socket, REFUSED), ON(ptrace, SECCOMP_RET_TRAP), ON(mount, SECCOMP_RET_KILL_PROCESS), RETURN(SECCOMP_RET_ALLOW),
+    };
+    filter(code, sizeof code / sizeof *code, 0);
+}
+
+/* As libseccomp and browsers ask. */
+static void ask(void) {
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) == 0 || errno != EINVAL) fail("strict with flags");
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) == 0 || errno != EFAULT) fail("no filter");
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, 1L) == 0 || errno != EFAULT) fail("an address of nothing");
+    struct sock_fprog nowhere = {9, (struct sock_filter *)16};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &nowhere) == 0 || errno != EFAULT) fail("a filter of nothing");
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) == 0 || errno != EFAULT) fail("no filter by prctl");
+}
+
 /* What a program needs that allocates, writes, and makes threads: no more. */
 static void allow(void) {
     struct sock_filter code[] = {
@@ -118,7 +150,7 @@ static void allow(void) {
         ON(futex, SECCOMP_RET_ALLOW), ON(rt_sigprocmask, SECCOMP_RET_ALLOW),
         ON(clone3, NO_CALL), ON(clone, SECCOMP_RET_ALLOW), ON(rseq, SECCOMP_RET_ALLOW),
         ON(set_robust_list, SECCOMP_RET_ALLOW), ON(exit, SECCOMP_RET_ALLOW), ON(exit_group, SECCOMP_RET_ALLOW),
-        ON(openat, REFUSED), ON(sched_getaffinity, SECCOMP_RET_ALLOW), /* malloc counts processors */
+        ON(wait4, SECCOMP_RET_ALLOW), ON(openat, REFUSED), ON(sched_getaffinity, SECCOMP_RET_ALLOW), /* malloc counts processors */
         IF_EQUAL(__NR_madvise, 0, 3), LOAD(args[2]), IF_EQUAL(MADV_DONTNEED, 0, 1), RETURN(SECCOMP_RET_ALLOW),
         RETURN(SECCOMP_RET_KILL_PROCESS),
     };
@@ -162,6 +194,11 @@ static void change_root(void) {
     if (!mkdtemp(folder) || chdir(folder) || rmdir(folder) || chroot(".")) fail("chroot");
 }
 
+static int is_one_of(const char *mode, const char *modes) {
+    const char *at = strstr(modes, mode);
+    return at && (at[strlen(mode)] == ' ' || !at[strlen(mode)]);
+}
+
 /* A process of its own goes on in there, too. */
 static void with_child(void) {
     pid_t child = fork();
@@ -175,6 +212,10 @@ static void with_child(void) {
 }
 
 static void confine(const char *mode) {
+    if (!strcmp(mode, "asks")) ask();
+    if (is_one_of(mode, "harmless replaced")) harmless();
+    if (!strcmp(mode, "deadly")) deadly();
+    if (!strcmp(mode, "clockless") && prctl(PR_SET_TSC, PR_TSC_SIGSEGV)) fail("clockless");
     if (!strcmp(mode, "denied")) deny(0);
     if (!strcmp(mode, "unseen")) deny(1);
     if (!strcmp(mode, "allowed")) allow();
@@ -204,7 +245,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&later[i], NULL, worker, NULL)) fail("pthread_create");
     for (int i = 0; i < THREADS; i++) pthread_join(later[i], NULL);
-    if (!strcmp(mode, "chroot") || !strcmp(mode, "user") || !strcmp(mode, "private")) with_child();
+    if (is_one_of(mode, "asks harmless deadly denied allowed private chroot user")) with_child();
+    if (is_one_of(mode, "replaced deadly")) {
+        execv("/proc/self/exe", (char *[]){argv[0], "nothing", NULL});
+        fail("exec");
+    }
     printf("{\"allocations\":%llu,\"reallocations\":%llu,\"deallocations\":%llu,\"requested_bytes\":%llu}\n",
            (unsigned long long)counted.allocations, (unsigned long long)counted.reallocations,
            (unsigned long long)counted.deallocations, (unsigned long long)counted.bytes);

@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "stands in front of two functions")]
 
 use crate::aside::{NextAddress, find, looked_at, unknown};
+use crate::environment;
 use heapreel::raw;
 use std::ffi::{c_int, c_long};
 
@@ -47,7 +48,10 @@ extern "C" fn before_prctl(option: c_int, mode: c_long, filter: usize) {
 extern "C" fn before_syscall(number: c_int, first: c_long, second: c_long, third: usize) {
     find(&SYSCALL, c"syscall");
     match (number, first) {
-        (SYS_SECCOMP, SET_MODE_STRICT) => about_to_set(PR_SET_SECCOMP, STRICT, third),
+        // With anything else the kernel refuses, by which programs ask whether it knows the call.
+        (SYS_SECCOMP, SET_MODE_STRICT) if second == 0 && third == 0 => {
+            about_to_set(PR_SET_SECCOMP, STRICT, 0);
+        }
         (SYS_SECCOMP, SET_MODE_FILTER) => about_to_set(PR_SET_SECCOMP, FILTER, third),
         (SYS_PRCTL, option) => about_to_set(option as c_int, second, third),
         _ => {}
@@ -62,8 +66,15 @@ fn about_to_set(option: c_int, mode: c_long, filter: usize) {
         (PR_SET_SECCOMP, STRICT) | (PR_SET_TSC, NO_TSC) => {
             raw::give_up("the program gives up the clock that orders events");
         }
-        // A filter at null only asks whether the kernel knows filters.
-        (PR_SET_SECCOMP, FILTER) if filter != 0 => raw::confine(),
+        (PR_SET_SECCOMP, FILTER) => about_to_filter(filter as *const libc::sock_fprog),
         _ => {}
+    }
+}
+
+fn about_to_filter(filter: *const libc::sock_fprog) {
+    // SAFETY: what the program hands to the kernel, it must not change meanwhile.
+    let keeps_us_from_something = unsafe { raw::confine(filter) };
+    if keeps_us_from_something {
+        environment::pass_on_confinement();
     }
 }

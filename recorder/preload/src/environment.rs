@@ -8,9 +8,14 @@
 )]
 
 use crate::callers::object_of;
+use heapreel::raw;
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Release},
+};
 
 /// An array of C strings, null at its end; may be null itself.
 pub(crate) type Strings = *const *const c_char;
@@ -28,6 +33,39 @@ const LISTS: &[u8] = b"LD_TRACE_LOADED_OBJECTS=";
 /// What children are to be given where the program withholds it: `LD_PRELOAD=` with
 /// our path alone, and every `HEAPREEL_…` as it was. Empty where they are to be plain.
 static KEPT: OnceLock<Vec<CString>> = OnceLock::new();
+
+/// The same once the program has given system calls up: whatever replaces it has, too.
+static KEPT_CONFINED: AtomicPtr<Vec<CString>> = AtomicPtr::new(null_mut());
+
+/// What may not be asked of the kernel, as a number.
+const CONFINED: &str = "HEAPREEL_CONFINED";
+
+/// Takes over what the program that this one replaced, or its parent, had given up.
+pub(crate) fn inherit_confinement() {
+    let number = std::str::from_utf8(value(CONFINED)).unwrap_or_default();
+    raw::forbear(number.parse().unwrap_or_default());
+}
+
+/// Has children that are given an environment know what this program has given up.
+pub(crate) fn pass_on_confinement() {
+    let Some(kept) = KEPT.get() else { return };
+    let is_other = |text: &&CString| !text.to_bytes().starts_with(CONFINED.as_bytes());
+    let number = CString::new(format!("{CONFINED}={}", raw::forborne())).ok();
+    let kept: Vec<CString> = kept
+        .iter()
+        .filter(is_other)
+        .cloned()
+        .chain(number)
+        .collect();
+    // Never freed: another thread may be about to exec. A program gives calls up rarely.
+    KEPT_CONFINED.store(Box::into_raw(Box::new(kept)), Release);
+}
+
+fn kept() -> Option<&'static [CString]> {
+    // SAFETY: null, or what `pass_on_confinement` has left for good.
+    let confined = unsafe { KEPT_CONFINED.load(Acquire).as_ref() };
+    confined.or_else(|| KEPT.get()).map(Vec::as_slice)
+}
 
 /// Gives the C library the environment if its own constructor has not run yet: the
 /// loader calls us first of all.
@@ -185,7 +223,7 @@ const ROOM: usize = 6 * 1024;
 /// # Safety
 /// `strings` is an environment as execve(2) takes it.
 pub(crate) unsafe fn with_ours<T>(strings: Strings, exec: impl FnOnce(Strings) -> T) -> T {
-    let Some(kept) = KEPT.get() else {
+    let Some(kept) = kept() else {
         return exec(strings);
     };
     let former = each(strings)

@@ -1,7 +1,7 @@
 //! Memory straight from the kernel, never from an allocator.
 #![expect(unsafe_code, reason = "system calls on address ranges")]
 
-use super::confined::is_confined;
+use super::confined::{Deed, can};
 use std::ptr::NonNull;
 
 /// Fresh zeroed memory that is never given back, `None` where the kernel refuses.
@@ -50,7 +50,7 @@ pub(crate) unsafe fn keep_from_children(place: NonNull<u8>, bytes: usize) {
 /// The range must lie in a live mapping.
 pub(crate) unsafe fn provide(place: *mut u8, bytes: usize) -> bool {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
-    if is_confined() {
+    if !can(Deed::Provide) {
         return true;
     }
     let first = place as usize & !4095;

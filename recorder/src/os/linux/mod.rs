@@ -5,4 +5,5 @@ pub(crate) mod confined;
 pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod process;
+mod seccomp;
 pub(crate) mod tls;

@@ -1,30 +1,41 @@
 //! Facts of this process and its threads, by direct system calls.
 #![expect(unsafe_code, reason = "system calls that libc wraps or caches")]
 
-use super::confined::is_confined;
+use super::confined::{Deed, can};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// This process's id, asked from the kernel: a cached one is wrong after a raw fork.
+/// This process's id, asked from the kernel: a cached one is wrong after a raw fork. 0 where
+/// a filter of system calls refuses to tell.
 pub(crate) fn pid() -> u32 {
-    // SAFETY: no arguments.
-    (unsafe { libc::syscall(libc::SYS_getpid) }) as u32
+    asked(libc::SYS_getpid)
 }
 
-/// This thread's id; in a confined program a number that no thread has.
+fn asked(number: libc::c_long) -> u32 {
+    // SAFETY: both calls that come here take no arguments.
+    u32::try_from(unsafe { libc::syscall(number) }).unwrap_or(0)
+}
+
+/// Above all ids of threads: the kernel gives out at most 2^22.
+const INVENTED_IDS: u32 = 1 << 30;
+
+/// This thread's id; where that cannot be asked a number that no thread has.
 pub(crate) fn tid() -> u32 {
-    /// Above all ids: the kernel gives out at most 2^22.
-    static INVENTED: AtomicU32 = AtomicU32::new(1 << 30);
-    if is_confined() {
-        return INVENTED.fetch_add(1, Relaxed);
+    static INVENTED: AtomicU32 = AtomicU32::new(INVENTED_IDS);
+    let told = if can(Deed::ThreadId) {
+        asked(libc::SYS_gettid)
+    } else {
+        0
+    };
+    match told {
+        0 => INVENTED.fetch_add(1, Relaxed),
+        id => id,
     }
-    // SAFETY: no arguments.
-    (unsafe { libc::syscall(libc::SYS_gettid) }) as u32
 }
 
 /// Whether a thread of this process is still there, or may be: a filter of system calls
 /// may refuse to tell. Changes `errno`.
 pub(crate) fn thread_lives(pid: u32, tid: u32) -> bool {
-    if is_confined() {
+    if tid >= INVENTED_IDS || !can(Deed::ThreadLives) {
         return true;
     }
     // SAFETY: signal 0 only asks.
@@ -34,7 +45,7 @@ pub(crate) fn thread_lives(pid: u32, tid: u32) -> bool {
 
 /// This thread's name as the kernel knows it.
 pub(crate) fn thread_name(name: &mut [u8; 16]) -> &str {
-    if is_confined() {
+    if !can(Deed::ThreadName) {
         return "";
     }
     // SAFETY: the kernel writes at most 16 bytes, terminated.
@@ -61,7 +72,7 @@ pub(crate) fn name_this_thread(name: &std::ffi::CStr) {
 /// What this thread met so far: page faults without and with input or output,
 /// voluntary and involuntary switches. `None` where that cannot be asked.
 pub(crate) fn thread_usage() -> Option<[u32; 4]> {
-    if is_confined() {
+    if !can(Deed::ThreadUsage) {
         return None;
     }
     // SAFETY: an all-zero rusage is valid, and the kernel writes it whole.
@@ -108,7 +119,7 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 
 /// Lets other threads run for this long, or thereabouts.
 pub(crate) fn nap(micros: u32) {
-    if is_confined() {
+    if !can(Deed::Nap) {
         // A hint takes some hundredths of a microsecond.
         (0..micros * 50).for_each(|_| std::hint::spin_loop());
         return;
@@ -124,6 +135,9 @@ pub(crate) fn nap(micros: u32) {
 /// Makes an empty file without opening it.
 pub(crate) fn make_file(path: &std::path::Path) {
     use std::os::unix::ffi::OsStrExt;
+    if !can(Deed::MakeFile) {
+        return;
+    }
     if let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) {
         // SAFETY: reads a C string that lives during the call.
         unsafe { libc::mknod(path.as_ptr(), libc::S_IFREG | 0o600, 0) };
@@ -132,6 +146,9 @@ pub(crate) fn make_file(path: &std::path::Path) {
 
 /// Writes one line to standard error without allocating or buffering.
 pub(crate) fn complain(line: &str) {
+    if !can(Deed::Say) {
+        return;
+    }
     // SAFETY: writes bytes of a live string; a short write is accepted.
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
 }
