@@ -31,6 +31,10 @@ FAULTS = [
     "order_anomalies",
     "unwinds_differing",
 ]
+# Not how a process's recording ends that nobody stopped.
+EARLY_ENDS = ["confined", "stopped", "recorder left", "running", None]
+# Fewer events than this are not compared between two runs.
+FEW = 1000
 NOBODY = 65534
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -41,8 +45,11 @@ class Program:
 
     name: str
     command: list[str]
-    # Programs, by their file names, of which events must have been recorded.
-    expected: set[str]
+    # Programs, by their file names, and how many events of theirs must at least have been
+    # recorded: half of what there were when this was written.
+    expected: dict[str, int]
+    # The same of the process that the command became, by whatever names.
+    own_events: int = 0
     # How it ends without us; None where that depends on the machine.
     code: int | None = 0
     # Furnishes the folder that the program runs in.
@@ -52,6 +59,8 @@ class Program:
     # What is compared of the output; by default all of it. A ValueError says what is missing.
     normal: Callable[["Ran"], object] = lambda ran: (ran.stdout, ran.stderr)
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    # What heapreel may have to say beyond the usual, as a regular expression.
+    may_be_told: str = ""
     # Programs that may do without allocating. Of any other that was met some process must
     # have events; not each, for between fork and exec nobody need allocate.
     may_be_silent: set[str] = dataclasses.field(default_factory=lambda: {"true", "false", "sleep"})
@@ -85,6 +94,9 @@ class Seen:
     checked: int = 0
     cut: int = 0
     unknown: int = 0
+    # Processes and events of each program, by its file name: of the recorded run, and of
+    # the one with backtraces checked.
+    shares: dict[str, dict[str, tuple[int, int]]] = dataclasses.field(default_factory=dict)
     code: int = 0
     cpu_ratio: float = 0.0
     recorded_seconds: float = 0.0
@@ -114,6 +126,7 @@ class Recorder:
             seen.faults += [f"{how}: {fault}" for fault in differences(program, plain, ran)]
         self._ask_traces(seen, "recorded", recorded)
         self._ask_traces(seen, "checked", checked)
+        seen.faults += unlike(seen.shares["recorded"], seen.shares["checked"])
         seen.cpu_ratio = recorded.cpu / max(plain.cpu, 0.001)
         seen.recorded_seconds = recorded.wall
         if not seen.faults:
@@ -161,14 +174,17 @@ class Recorder:
         traces = sorted(os.path.join(folder, name) for name in os.listdir(folder))
         with ThreadPoolExecutor(2) as pool:
             infos = list(pool.map(self._info, traces))
-        found, silent = set(), set()
+        shares = seen.shares[how] = {}
         for trace, info in zip(traces, infos):
             name = os.path.basename(trace)
             if info is None:
                 seen.faults.append(f"{how}: {name} cannot be read")
                 continue
             executable = os.path.basename(info["executable"])
-            (found if info["events"] else silent).add(executable)
+            processes, events = shares.get(executable, (0, 0))
+            shares[executable] = (processes + 1, events + info["events"])
+            if not info["complete"] or info["ended"] in EARLY_ENDS:
+                seen.faults.append(f"{how}: {name} is not whole: {info['ended']}, {info['remarks']}")
             seen.faults += [f"{how}: {name}: {key} is {info[key]}" for key in FAULTS if info[key]]
             if how == "recorded":
                 seen.processes += 1
@@ -181,9 +197,7 @@ class Recorder:
                 seen.sums[key] = seen.sums.get(key, 0) + info[key]
         if how == "checked" and not seen.checked:
             seen.faults.append("checked: no backtrace was")
-        missing = (seen.program.expected | silent) - seen.program.may_be_silent - found
-        if missing:
-            seen.faults.append(f"{how}: no events of {', '.join(sorted(missing))}")
+        seen.faults += [f"{how}: {fault}" for fault in too_few(seen.program, shares, infos)]
 
     def _info(self, trace):
         asked = subprocess.run([self.heapreel, "info", "--json", trace], capture_output=True, text=True)
@@ -191,6 +205,30 @@ class Recorder:
             return json.loads(asked.stdout)
         except ValueError:
             return None
+
+
+def too_few(program, shares, infos):
+    """Programs of which fewer events were recorded than there must have been."""
+    least = {name: 1 for name in shares if name not in program.may_be_silent} | program.expected
+    found = {name: shares.get(name, (0, 0))[1] for name in least}
+    few = [f"{found[name]:,} events of {name}, at least {least[name]:,} expected" for name in sorted(least) if found[name] < least[name]]
+    readable = [info for info in infos if info]
+    if readable:
+        own = min(readable, key=lambda info: info["start_unix_nanos"])["pid"]
+        events = sum(info["events"] for info in readable if info["pid"] == own)
+        if events < program.own_events:
+            few.append(f"{events:,} events of the command's own process, at least {program.own_events:,} expected")
+    return few
+
+
+def unlike(recorded, checked):
+    """Programs of which one run has less than half the events of the other."""
+    found = []
+    for name in sorted(recorded | checked):
+        counts = [run.get(name, (0, 0))[1] for run in (recorded, checked)]
+        if max(counts) >= FEW and min(counts) * 2 < max(counts):
+            found.append(f"{name}: {counts[0]:,} events recorded, {counts[1]:,} with backtraces checked")
+    return found
 
 
 def environment(work, more):
@@ -265,6 +303,11 @@ def differences(program, plain, ran):
         return [f"hangs after {program.seconds} s; plain it took {plain.wall:.1f} s"]
     ran = dataclasses.replace(ran, stderr=USUAL_LINES.sub("", ran.stderr))
     found = []
+    # Whatever else is compared.
+    for line in ran.stderr.splitlines():
+        usual = program.may_be_told and re.search(program.may_be_told, line)
+        if line.startswith("heapreel: ") and not usual:
+            found.append(f"says {line!r}")
     # A shell tells a signal so, and heapreel like it.
     plain_code = plain.code if plain.code >= 0 else 128 - plain.code
     if ran.code != plain_code:
@@ -312,6 +355,16 @@ def lines(value):
 def without_addresses(ran):
     """The output where addresses, which differ from run to run, are all alike."""
     return ADDRESS.sub("0x", ran.stdout), ADDRESS.sub("0x", ran.stderr)
+
+
+def shares(all_seen):
+    """Whose events they were: one line a program, the greatest share first."""
+    found = []
+    for seen in all_seen:
+        by_name = sorted(seen.shares.get("recorded", {}).items(), key=lambda share: -share[1][1])
+        parts = [f"{name} {events:,} ({processes})" for name, (processes, events) in by_name]
+        found.append(f"{seen.program.name}: {', '.join(parts)}")
+    return "\n".join(found)
 
 
 def table(all_seen):

@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "scripts", "real-programs"))
 
-from recorded import Program, Recorder, table, without_addresses  # noqa: E402
+from recorded import Program, Recorder, shares, table, without_addresses  # noqa: E402
 
 # Of a database that a hundred thousand rows pass through.
 SQL = """
@@ -74,41 +74,53 @@ def doom_says(ran):
     return stdout, re.sub(r"in \d+ realtics.*", "", stderr)
 
 
+OWN_MALLOC = "has its own |not recorded"
+
 PROGRAMS = [
-    Program("node", ["node", "heap.js"], {"node"}, code=3, prepare=here("heap.js")),
-    Program("java", ["java", "Heap.java"], {"java"}, code=4, prepare=here("Heap.java")),
+    Program("node", ["node", "heap.js"], {"node": 150_000}, own_events=100_000, code=3, prepare=here("heap.js")),
+    Program("java", ["java", "Heap.java"], {"java": 50_000}, own_events=50_000, code=4, prepare=here("Heap.java")),
     Program(
         "chromium",
         ["chromium", "--headless", "--no-sandbox", "--dump-dom", "page.html"],
-        {"dash"},
+        {"dash": 100},
         prepare=here("page.html"),
         normal=only_stdout,
         may_be_silent={"chromium"},
+        may_be_told=OWN_MALLOC,
     ),
     # With its sandbox, which needs a user who is not root: namespaces and seccomp.
     Program(
         "chromium, sandboxed",
         ["chromium", "--headless", "--dump-dom", "page.html"],
-        {"dash"},
+        {"dash": 100},
         prepare=here("page.html"),
         normal=only_stdout,
         may_be_silent={"chromium"},
+        may_be_told=OWN_MALLOC,
         as_nobody=os.geteuid() == 0,
     ),
     # Reads the page under a seccomp filter that allows little.
-    Program("man", ["man", "-l", "-P", "cat", "page.1"], {"man", "troff"}, prepare=here("page.1"), normal=only_stdout),
-    Program("sqlite3", ["sqlite3", "storm.db", ".read storm.sql"], {"sqlite3"}, prepare=sql, files=["storm.db"]),
+    Program(
+        "man",
+        ["man", "-l", "-P", "cat", "page.1"],
+        {"man": 20_000, "troff": 15_000},
+        own_events=5_000,
+        prepare=here("page.1"),
+        normal=only_stdout,
+        may_be_told="not recording: .*filter of system calls",
+    ),
+    Program("sqlite3", ["sqlite3", "storm.db", ".read storm.sql"], {"sqlite3": 600_000}, own_events=600_000, prepare=sql, files=["storm.db"]),
     Program(
         "chocolate-doom",
         "chocolate-doom -iwad /usr/share/games/doom/freedoom1.wad -nosound -nogui -window -timedemo demo1".split(),
-        {"chocolate-doom"},
+        {"chocolate-doom": 100_000},
         code=255,
         normal=doom_says,
     ),
     Program(
         "supertuxkart",
         "supertuxkart --no-graphics --seed=7 --track=lighthouse --numkarts=4 --profile-laps=1 --no-console-log".split(),
-        {"supertuxkart"},
+        {"supertuxkart": 1_500_000},
         normal=only_stdout,
         seconds=400,
     ),
@@ -135,6 +147,8 @@ def main():
             all_seen.append(recorder.look_at(program))
             print(f"{program.name}: {all_seen[-1].recorded_seconds:.1f} s recorded", file=sys.stderr)
     print(table(all_seen))
+    print("\nevents of each program, and in how many processes:")
+    print(shares(all_seen))
     for seen in all_seen:
         for fault in seen.faults[:20]:
             print(f"{seen.program.name}: {fault}", file=sys.stderr)
