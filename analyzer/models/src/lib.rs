@@ -1,0 +1,19 @@
+//! Models of allocators: what a run would have looked like in another heap.
+//!
+//! A [`Model`] is fed one call at a time, in the trace's order, and answers with simulated
+//! addresses and [`Counters`]. It knows neither traces nor files nor other models; where a
+//! model takes memory in pages it does so through the [`PageSource`] that it is given.
+//!
+//! Time comes from the trace, never from a clock, so a replay gives the same result bit
+//! for bit wherever it runs.
+
+mod counters;
+mod model;
+mod page_source;
+
+pub use counters::{Counters, Identity, OsCalls};
+pub use model::{
+    Block, BlockId, Failure, FailureCause, Model, Moment, Placed, Region, Request, RunState,
+    SegmentId, ThreadRole,
+};
+pub use page_source::{PageSource, Unlimited};
