@@ -58,7 +58,36 @@ pub enum Identity {
     Broken(i128),
 }
 
+impl OsCalls {
+    /// Adds those of another part.
+    pub fn add(&mut self, other: &OsCalls) {
+        self.reserve += other.reserve;
+        self.commit += other.commit;
+        self.decommit += other.decommit;
+        self.release += other.release;
+    }
+}
+
 impl Counters {
+    /// Adds those of another part. Of the peaks too, which is too much where the parts
+    /// did not hold their most at once.
+    pub fn add(&mut self, other: &Counters) {
+        self.requested += other.requested;
+        self.used += other.used;
+        self.meta += other.meta;
+        self.free += other.free;
+        self.held += other.held;
+        self.reserved += other.reserved;
+        self.peak_held += other.peak_held;
+        self.blocks += other.blocks;
+        self.moved += other.moved;
+        self.zeroed += other.zeroed;
+        self.locks += other.locks;
+        self.slow += other.slow;
+        self.foreign_frees += other.foreign_frees;
+        self.os.add(&other.os);
+    }
+
     /// Whether what is held adds up.
     pub fn identity(&self) -> Identity {
         let parts = i128::from(self.used) + i128::from(self.meta) + i128::from(self.free);

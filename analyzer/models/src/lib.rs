@@ -8,12 +8,20 @@
 //! for bit wherever it runs.
 
 mod counters;
+mod free_sizes;
+pub mod lookup;
+pub mod map;
+pub mod metrics;
 mod model;
 mod page_source;
+pub mod parameters;
 
 pub use counters::{Counters, Identity, OsCalls};
+pub use free_sizes::{FreeClass, FreeSizes};
+pub use lookup::Lookup;
 pub use model::{
     Block, BlockId, Failure, FailureCause, Model, Moment, Placed, Region, Request, RunState,
     SegmentId, ThreadRole,
 };
 pub use page_source::{PageSource, Unlimited};
+pub use parameters::BadParameter;

@@ -1,6 +1,8 @@
 //! What every model answers.
 
 use crate::counters::Counters;
+use crate::free_sizes::FreeSizes;
+use crate::lookup::{self, Lookup};
 
 /// A block of the replay. Whoever replays gives numbers out and uses them again after
 /// the block is freed, so they stay small: a model may keep an array by them.
@@ -34,6 +36,8 @@ pub struct Moment {
     pub segment: SegmentId,
     /// Number of the backtrace.
     pub site: u32,
+    /// Number of the context, the scope of work that the thread is in.
+    pub context: u32,
 }
 
 /// A request for a block.
@@ -174,6 +178,25 @@ pub trait Model: Send {
 
     /// All address ranges and what they hold, in address order.
     fn regions(&self) -> Vec<Region>;
+
+    /// What is held now: [`Counters::held`], asked for after every event.
+    fn held(&self) -> u64 {
+        self.counters().held
+    }
+
+    /// How long the free ranges are that a request from `segment` could be served from.
+    fn free_sizes(&self, _segment: SegmentId) -> FreeSizes {
+        FreeSizes::of(&self.regions())
+    }
+
+    /// What lies at an address and beside it, and who may have written there.
+    fn lookup(&self, address: u64) -> Lookup {
+        lookup::in_regions(&self.regions(), address)
+    }
+
+    /// Where the next block that is placed or moved really lay, and how long it really
+    /// was; only `recorded` listens.
+    fn recorded(&mut self, _address: u64, _usable: u64) {}
 
     /// A copy to go on from later.
     fn checkpoint(&self) -> Box<dyn Model>;
