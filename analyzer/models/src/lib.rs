@@ -7,18 +7,25 @@
 //! Time comes from the trace, never from a clock, so a replay gives the same result bit
 //! for bit wherever it runs.
 
+mod address_space;
+mod budgets;
 mod counters;
 mod free_sizes;
 pub mod lookup;
 pub mod map;
 pub mod metrics;
+pub mod mimalloc;
 mod model;
 mod page_source;
+pub mod paged;
 pub mod parameters;
 
+pub use address_space::AddressSpace;
+pub use budgets::BudgetExceeded;
 pub use counters::{Counters, Identity, OsCalls};
 pub use free_sizes::{FreeClass, FreeSizes};
 pub use lookup::Lookup;
+pub use mimalloc::Mimalloc;
 pub use model::{
     Block, BlockId, Failure, FailureCause, Model, Moment, Placed, Region, Request, RunState,
     SegmentId, ThreadRole,

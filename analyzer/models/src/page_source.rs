@@ -18,6 +18,34 @@ pub trait PageSource: Send {
     fn checkpoint(&self) -> Box<dyn PageSource>;
 }
 
+impl PageSource for Box<dyn PageSource> {
+    fn reserve(&mut self, bytes: u64, align: u64) -> Option<u64> {
+        (**self).reserve(bytes, align)
+    }
+
+    fn release(&mut self, address: u64, bytes: u64) {
+        (**self).release(address, bytes);
+    }
+
+    fn commit(&mut self, address: u64, bytes: u64) -> bool {
+        (**self).commit(address, bytes)
+    }
+
+    fn decommit(&mut self, address: u64, bytes: u64) {
+        (**self).decommit(address, bytes);
+    }
+
+    fn checkpoint(&self) -> Box<dyn PageSource> {
+        (**self).checkpoint()
+    }
+}
+
+impl Clone for Box<dyn PageSource> {
+    fn clone(&self) -> Box<dyn PageSource> {
+        (**self).checkpoint()
+    }
+}
+
 /// Addresses one after the other, memory without end.
 #[derive(Clone, Debug)]
 pub struct Unlimited {
