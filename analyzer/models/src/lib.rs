@@ -19,6 +19,7 @@ mod model;
 mod page_source;
 pub mod paged;
 pub mod parameters;
+pub mod virtual_memory;
 
 pub use address_space::AddressSpace;
 pub use budgets::BudgetExceeded;
@@ -32,3 +33,4 @@ pub use model::{
 };
 pub use page_source::{PageSource, Unlimited};
 pub use parameters::BadParameter;
+pub use virtual_memory::Virtual;

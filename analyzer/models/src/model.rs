@@ -119,6 +119,29 @@ pub struct Region {
     pub runs: Vec<(u64, RunState)>,
 }
 
+impl Region {
+    /// Makes `to` of those stretches of `range` that are `from`.
+    pub(crate) fn mark(&mut self, range: std::ops::Range<u64>, from: RunState, to: RunState) {
+        if range.end <= self.start || self.start + self.bytes <= range.start {
+            return;
+        }
+        let mut at = self.start;
+        let mut runs = Vec::with_capacity(self.runs.len() + 2);
+        for &(bytes, state) in &self.runs {
+            let end = at + bytes;
+            let (first, last) = (range.start.clamp(at, end), range.end.clamp(at, end));
+            if state == from && first < last {
+                let parts = [(first - at, from), (last - first, to), (end - last, from)];
+                runs.extend(parts.into_iter().filter(|(bytes, _)| *bytes > 0));
+            } else {
+                runs.push((bytes, state));
+            }
+            at = end;
+        }
+        self.runs = runs;
+    }
+}
+
 /// A block that the program holds, as the model sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {

@@ -1,11 +1,11 @@
 //! The mimalloc model against the real mimalloc 2.0.3: every address, and the committed
 //! bytes every 500 events.
 
-mod support;
+mod paged_support;
 
 use heapreel_models::Mimalloc;
 use heapreel_models::mimalloc::Parameters;
-use support::golden::{assert_same, events, file, replay};
+use paged_support::golden::{assert_same, events, file, replay};
 
 fn check(trace: &str, output: &str, preset: &str) {
     let names_threads = trace != "ar";

@@ -52,28 +52,6 @@ pub struct Parameters {
     pub base: u64,
 }
 
-const NAMES: &[&str] = &[
-    "slice",
-    "segment",
-    "medium_page",
-    "eager_commit",
-    "eager_commit_delay",
-    "overcommit",
-    "allow_decommit",
-    "reset_delay",
-    "segment_decommit_delay",
-    "segment_cache",
-    "retire_small",
-    "retire_medium",
-    "max_segment_reclaim",
-    "thread_block",
-    "main_thread",
-    "align_max",
-    "base",
-];
-
-const PRESETS: &[&str] = &["2.0.3", "2.0.3-4mib", "2.0.3-8mib", "2.0.3-options"];
-
 impl Default for Parameters {
     fn default() -> Parameters {
         Parameters::with_geometry(Geometry::STOCK)
@@ -81,6 +59,30 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// Names of presets.
+    pub const PRESETS: &[&str] = &["2.0.3", "2.0.3-4mib", "2.0.3-8mib", "2.0.3-options"];
+
+    /// Names of parameters.
+    pub const NAMES: &[&str] = &[
+        "slice",
+        "segment",
+        "medium_page",
+        "eager_commit",
+        "eager_commit_delay",
+        "overcommit",
+        "allow_decommit",
+        "reset_delay",
+        "segment_decommit_delay",
+        "segment_cache",
+        "retire_small",
+        "retire_medium",
+        "max_segment_reclaim",
+        "thread_block",
+        "main_thread",
+        "align_max",
+        "base",
+    ];
+
     /// A set by its name. `2.0.3` is what is shipped, `2.0.3-4mib` and `2.0.3-8mib` have the
     /// sizes of the slide's macros and of its caption; none of them gives memory back, which
     /// is how the real one was run to compare with. `2.0.3-options` is `2.0.3` with all
@@ -99,18 +101,8 @@ impl Parameters {
                 allow_decommit: true,
                 ..Parameters::default()
             }),
-            _ => Err(BadParameter::unknown("preset", name, PRESETS)),
+            _ => Err(BadParameter::unknown("preset", name, Parameters::PRESETS)),
         }
-    }
-
-    /// The names of all presets.
-    pub fn presets() -> &'static [&'static str] {
-        PRESETS
-    }
-
-    /// The names of all parameters.
-    pub fn names() -> &'static [&'static str] {
-        NAMES
     }
 
     /// Sets a parameter by its name.
@@ -138,7 +130,7 @@ impl Parameters {
             "main_thread" => self.main_thread = Some(number(name, value)?),
             "align_max" => self.align_max = power_of_two(name, value)?,
             "base" => self.base = address(name, value)?,
-            _ => return Err(BadParameter::unknown("parameter", name, NAMES)),
+            _ => return Err(BadParameter::unknown("parameter", name, Parameters::NAMES)),
         }
         Ok(())
     }

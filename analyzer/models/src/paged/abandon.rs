@@ -39,6 +39,24 @@ impl<S: PageSource> Core<S> {
         }
     }
 
+    /// Frees all that is free, in every heap and segment: before a request fails.
+    pub(crate) fn tidy_everything(&mut self) {
+        self.tidy_left_heaps(usize::MAX);
+        for heap in 0..self.heaps.len() as u32 {
+            if self.heaps[heap as usize].state != HeapState::Unused {
+                self.work_off_steps(heap, u32::MAX);
+                self.collect(heap);
+            }
+        }
+        self.drop_cache();
+        for segment in 0..self.segments.numbers() {
+            let it = &self.segments[segment];
+            if it.live && !it.huge {
+                self.purge_if_due(segment, true);
+            }
+        }
+    }
+
     /// Tidies the first `limit` of the heaps that were left; those that stay go to the end.
     pub(crate) fn tidy_left_heaps(&mut self, limit: usize) {
         let rest = self.left_heaps.split_off(limit.min(self.left_heaps.len()));

@@ -229,6 +229,25 @@ impl<S: PageSource> Core<S> {
         })
     }
 
+    /// Addresses and lengths of all runs of slices with memory.
+    pub(crate) fn committed_ranges(&self) -> Vec<(u64, u64)> {
+        let slices = self.rules.geometry.slices();
+        let mut ranges = Vec::new();
+        for (_, segment) in self.segments.live() {
+            if segment.huge {
+                ranges.push((segment.base, segment.bytes));
+                continue;
+            }
+            let mut from = 0;
+            while let Some(run) = segment.commit.next_run(from..slices, true) {
+                let start = segment.base + self.bytes(run.start);
+                ranges.push((start, self.bytes(run.len() as u32)));
+                from = run.end;
+            }
+        }
+        ranges
+    }
+
     /// All pages in use, in the order of their segments.
     pub(crate) fn live_pages(&self) -> impl Iterator<Item = (u32, &Page)> {
         self.segments.live().flat_map(|(_, segment)| {

@@ -465,7 +465,7 @@ impl<S: PageSource> Core<S> {
             self.free_huge(block.page);
             return;
         }
-        if let FreeMode::ReleaseQueue { .. } = self.rules.free_mode {
+        if matches!(self.rules.free_mode, FreeMode::ReleaseQueue { .. }) && page.heap != NIL {
             page.queued += 1;
             let heap = &mut self.heaps[page.heap as usize];
             heap.release.push_back(Queued {

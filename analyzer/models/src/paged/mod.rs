@@ -15,6 +15,7 @@ mod census;
 mod core;
 mod geometry;
 mod heap;
+mod heap_census;
 mod mask;
 mod page;
 mod page_search;
@@ -26,8 +27,8 @@ mod segment_cache;
 mod size_class;
 mod spans;
 
-pub(crate) use self::core::{Core, OutOfMemory, Sharing};
+pub(crate) use self::core::{Core, Sharing};
 pub use census::Waste;
 pub use geometry::Geometry;
-pub(crate) use heap::HeapState;
+pub use heap_census::{HeapFacts, HeapKind};
 pub use rules::{Abandon, CollectScope, FreeMode, Rules};

@@ -61,11 +61,6 @@ impl SegmentCache {
             })
             .take(5)
     }
-
-    /// All cached segments.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = u32> + '_ {
-        self.slots.iter().flatten().map(|slot| slot.segment)
-    }
 }
 
 /// A number without pattern from a time.

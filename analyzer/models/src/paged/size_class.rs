@@ -102,7 +102,7 @@ mod tests {
     fn spans_are_binned_like_blocks_without_the_even_ones() {
         assert_eq!(
             [1, 2, 7, 8, 9, 10, 11, 254, 509, 1024].map(span_bin),
-            [1, 2, 7, 8, 8, 9, 9, 27, 31, 35]
+            [1, 2, 7, 8, 8, 8, 9, 27, 31, 35]
         );
     }
 
