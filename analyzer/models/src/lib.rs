@@ -9,6 +9,7 @@
 
 mod counters;
 mod free_sizes;
+pub mod heap;
 pub mod lookup;
 pub mod map;
 pub mod metrics;
@@ -18,6 +19,7 @@ pub mod parameters;
 
 pub use counters::{Counters, Identity, OsCalls};
 pub use free_sizes::{FreeClass, FreeSizes};
+pub use heap::Heap;
 pub use lookup::Lookup;
 pub use model::{
     Block, BlockId, Failure, FailureCause, Model, Moment, Placed, Region, Request, RunState,
