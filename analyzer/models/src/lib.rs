@@ -10,6 +10,7 @@
 mod counters;
 mod free_sizes;
 pub mod heap;
+pub mod ledger;
 pub mod lookup;
 pub mod map;
 pub mod metrics;
@@ -20,6 +21,7 @@ pub mod parameters;
 pub use counters::{Counters, Identity, OsCalls};
 pub use free_sizes::{FreeClass, FreeSizes};
 pub use heap::Heap;
+pub use ledger::Ledger;
 pub use lookup::Lookup;
 pub use model::{
     Block, BlockId, Failure, FailureCause, Model, Moment, Placed, Region, Request, RunState,

@@ -205,11 +205,13 @@ impl Heap {
         if pad > 0 {
             let rest = segment.split(blocks, at, pad);
             segment.insert(blocks, at);
+            segment.join_later(blocks, at, blocks[at].previous);
             at = rest;
         }
         if blocks[at].size - need >= self.split_min {
             let rest = segment.split(blocks, at, need);
             segment.insert(blocks, rest);
+            segment.join_later(blocks, rest, blocks[rest].next);
         }
         blocks[at].state = State::Used;
         segment.fit.placed(blocks[at].end());

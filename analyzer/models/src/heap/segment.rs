@@ -148,6 +148,14 @@ impl Segment {
         at
     }
 
+    /// Remembers to join a rest with a free neighbour, which it only has where joining is
+    /// deferred.
+    pub(super) fn join_later(&mut self, blocks: &Blocks, at: u32, neighbour: u32) {
+        if blocks.is_free(neighbour) {
+            self.pending.push(at);
+        }
+    }
+
     /// Joins all that was freed since the last time.
     pub(super) fn sweep(&mut self, blocks: &mut Blocks) {
         let mut pending = std::mem::take(&mut self.pending);
