@@ -7,6 +7,7 @@
 //! Time comes from the trace, never from a clock, so a replay gives the same result bit
 //! for bit wherever it runs.
 
+pub mod arena;
 mod counters;
 mod free_sizes;
 pub mod heap;
@@ -17,7 +18,9 @@ pub mod metrics;
 mod model;
 mod page_source;
 pub mod parameters;
+pub mod pool;
 
+pub use arena::Arenas;
 pub use counters::{Counters, Identity, OsCalls};
 pub use free_sizes::{FreeClass, FreeSizes};
 pub use heap::Heap;
@@ -29,3 +32,4 @@ pub use model::{
 };
 pub use page_source::{PageSource, Unlimited};
 pub use parameters::BadParameter;
+pub use pool::Pool;
