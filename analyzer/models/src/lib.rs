@@ -11,6 +11,7 @@ pub mod arena;
 mod counters;
 mod free_sizes;
 pub mod heap;
+pub mod layout;
 pub mod ledger;
 pub mod lookup;
 pub mod map;
@@ -24,6 +25,7 @@ pub use arena::Arenas;
 pub use counters::{Counters, Identity, OsCalls};
 pub use free_sizes::{FreeClass, FreeSizes};
 pub use heap::Heap;
+pub use layout::Layout;
 pub use ledger::Ledger;
 pub use lookup::Lookup;
 pub use model::{
