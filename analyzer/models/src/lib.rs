@@ -20,6 +20,7 @@ mod model;
 mod page_source;
 pub mod parameters;
 pub mod pool;
+pub mod recorded;
 
 pub use arena::Arenas;
 pub use counters::{Counters, Identity, OsCalls};
@@ -35,3 +36,4 @@ pub use model::{
 pub use page_source::{PageSource, Unlimited};
 pub use parameters::BadParameter;
 pub use pool::Pool;
+pub use recorded::Recorded;
