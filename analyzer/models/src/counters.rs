@@ -59,6 +59,11 @@ pub enum Identity {
 }
 
 impl OsCalls {
+    /// Requests of any kind.
+    pub fn all(&self) -> u64 {
+        self.reserve + self.commit + self.decommit + self.release
+    }
+
     /// Adds those of another part.
     pub fn add(&mut self, other: &OsCalls) {
         self.reserve += other.reserve;

@@ -8,9 +8,13 @@
 //! for bit wherever it runs.
 
 mod address_space;
+pub mod arena;
 mod budgets;
 mod counters;
 mod free_sizes;
+pub mod heap;
+pub mod layout;
+pub mod ledger;
 pub mod lookup;
 pub mod map;
 pub mod metrics;
@@ -23,8 +27,15 @@ pub mod virtual_memory;
 
 pub use address_space::AddressSpace;
 pub use budgets::BudgetExceeded;
+pub mod pool;
+pub mod recorded;
+
+pub use arena::Arenas;
 pub use counters::{Counters, Identity, OsCalls};
 pub use free_sizes::{FreeClass, FreeSizes};
+pub use heap::Heap;
+pub use layout::Layout;
+pub use ledger::Ledger;
 pub use lookup::Lookup;
 pub use mimalloc::Mimalloc;
 pub use model::{
@@ -33,4 +44,6 @@ pub use model::{
 };
 pub use page_source::{PageSource, Unlimited};
 pub use parameters::BadParameter;
+pub use pool::Pool;
+pub use recorded::Recorded;
 pub use virtual_memory::Virtual;

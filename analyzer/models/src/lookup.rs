@@ -104,6 +104,21 @@ pub struct Lookup {
     pub suspects: Vec<Suspect>,
 }
 
+impl Lookup {
+    /// Moves every address up, into another window of addresses.
+    pub(crate) fn shift(&mut self, by: u64) {
+        self.address += by;
+        let blocks = [&mut self.block, &mut self.previous, &mut self.next];
+        let blocks = blocks.into_iter().flatten();
+        let suspects = self.suspects.iter_mut().map(|suspect| &mut suspect.block);
+        for block in blocks.chain(suspects) {
+            block.start += by;
+            block.payload += by;
+            block.end += by;
+        }
+    }
+}
+
 /// Looks an address up among regions whose owners are not known. Linear in their runs.
 pub fn in_regions(regions: &[Region], address: u64) -> Lookup {
     in_regions_with(regions, address, |_| {})
