@@ -1,7 +1,7 @@
 //! The command line: which commands there are, and how their help is grouped.
 
 use crate::commands::{
-    demo, doctor, frames, info, leaks, record, recover, report, spikes, symbols, view,
+    demo, doctor, frames, import, info, leaks, record, recover, report, spikes, symbols, view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -43,6 +43,8 @@ enum Command {
     Symbols(symbols::Args),
     /// Rewrite a broken trace as a whole one
     Recover(recover::Args),
+    /// Make a trace of a list of operations
+    Import(import::Args),
 }
 
 /// What a person wants, and the commands that serve it.
@@ -50,7 +52,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["record", "demo", "doctor"]),
     ("Look", &["report", "view", "info"]),
     ("Find", &["frames", "spikes", "leaks"]),
-    ("Move", &["symbols", "recover"]),
+    ("Move", &["symbols", "recover", "import"]),
 ];
 
 const ABOUT: &str = "Records what a game does with memory and plays it back, frame by frame.";
@@ -87,6 +89,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Leaks(args) => leaks::run(args),
         Command::Symbols(args) => symbols::run(args),
         Command::Recover(args) => recover::run(args),
+        Command::Import(args) => import::run(args),
     }
 }
 

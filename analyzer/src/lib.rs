@@ -17,6 +17,7 @@
 
 mod analysis;
 mod facts;
+pub mod import;
 pub mod place;
 pub mod replay;
 pub mod report;
