@@ -1,7 +1,8 @@
 //! The command line: which commands there are, and how their help is grouped.
 
 use crate::commands::{
-    demo, doctor, frames, import, info, leaks, record, recover, report, spikes, symbols, view,
+    demo, doctor, frames, import, info, leaks, record, recover, replay, report, spikes, symbols,
+    view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -39,6 +40,8 @@ enum Command {
     Spikes(spikes::Args),
     /// List what was never given back, by call site
     Leaks(leaks::Args),
+    /// Feed a trace to models of other allocators
+    Replay(replay::Args),
     /// Add function names to a trace that has none
     Symbols(symbols::Args),
     /// Rewrite a broken trace as a whole one
@@ -52,6 +55,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["record", "demo", "doctor"]),
     ("Look", &["report", "view", "info"]),
     ("Find", &["frames", "spikes", "leaks"]),
+    ("What if", &["replay"]),
     ("Move", &["symbols", "recover", "import"]),
 ];
 
@@ -87,6 +91,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Frames(args) => frames::run(args),
         Command::Spikes(args) => spikes::run(args),
         Command::Leaks(args) => leaks::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Symbols(args) => symbols::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Import(args) => import::run(args),

@@ -26,5 +26,6 @@ pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
 pub mod units;
+pub mod what_if;
 
 pub use analysis::*;

@@ -403,6 +403,11 @@ impl Ledger {
         &*self.model
     }
 
+    /// The model, to be told what only it listens to.
+    pub fn model_mut(&mut self) -> &mut dyn Model {
+        &mut *self.model
+    }
+
     /// Bytes asked for of blocks that were placed and not freed.
     pub fn requested(&self) -> u64 {
         self.requested

@@ -161,7 +161,7 @@ pub struct Block {
 ///
 /// Whoever replays keeps the books that are alike for all (which ids are live, what failed):
 /// a model is only asked to free or resize what it placed and still holds.
-pub trait Model: Send {
+pub trait Model: std::any::Any + Send {
     /// Places a block.
     ///
     /// # Errors

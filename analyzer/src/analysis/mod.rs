@@ -2,13 +2,13 @@
 //! worst frames, and names for what was found.
 
 mod blame;
-mod clock;
+pub(crate) mod clock;
 mod findings;
 mod growing;
 mod health;
 mod leaks;
 mod loops;
-mod naming;
+pub(crate) mod naming;
 mod plumbing;
 mod recording;
 mod sites;
@@ -113,7 +113,7 @@ pub(crate) struct Replayed {
 }
 
 /// Records that the trace's chunks hold.
-fn records(trace: &Trace) -> u64 {
+pub(crate) fn records(trace: &Trace) -> u64 {
     let chunks = trace.chunks().iter();
     chunks
         .map(|chunk| u64::from(chunk.header.count - chunk.skip))

@@ -144,6 +144,10 @@ impl Heap {
     }
 
     fn segment(&self, SegmentId(number): SegmentId) -> usize {
+        let number = match &self.parameters.numbers {
+            Some(places) => places.get(usize::from(number)).copied().unwrap_or(0),
+            None => number,
+        };
         let number = usize::from(number);
         if number < self.segments.len() {
             number

@@ -68,6 +68,9 @@ pub struct Parameters {
     /// sizes ours. Set as `segments = "Default=1GiB,Temp=64MiB:overflow:Default"` (or
     /// `:grow`), or one by one as `segment.NAME = "64MiB"`.
     pub segments: Vec<SegmentSpec>,
+    /// By the caller's number of a segment: its place in `segments`. A number without an
+    /// entry means the first. Default: none, numbers are places; not set by name.
+    pub numbers: Option<Vec<u16>>,
     /// Address of the first segment; the others follow, each a gap of `base_align` behind
     /// the one before. Default 0x20_0000_0000; ours.
     pub base: u64,
@@ -115,6 +118,7 @@ impl Default for Parameters {
             segments: segments
                 .map(|(name, mib)| SegmentSpec::new(name, mib * MIB))
                 .to_vec(),
+            numbers: None,
             base: 0x20_0000_0000,
             base_align: 2 * MIB,
             fit: Policy::Best,
