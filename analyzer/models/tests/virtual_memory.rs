@@ -74,7 +74,7 @@ fn settings() -> impl Strategy<Value = (&'static str, Vec<(&'static str, &'stati
 }
 
 proptest! {
-    #![proptest_config(config(48))]
+    #![proptest_config(config(24))]
 
     #[test]
     fn the_books_are_right_at_any_time(
@@ -91,9 +91,9 @@ proptest! {
     /// V7: when a request fails, nothing is left that could have gone back.
     #[test]
     fn a_request_fails_only_when_all_that_is_free_has_gone_back(
-        steps in steps(1500, THREADS, 21),
+        steps in steps(6000, THREADS, 22),
         (preset, settings) in settings(),
-        mib in 8_u32..24,
+        mib in 8_u32..10,
     ) {
         prop_assume!(preset != "stock203");
         let budget = format!("{mib}MiB");
@@ -104,7 +104,9 @@ proptest! {
         }
         model.clone_from(&Virtual::new(&parameters).unwrap());
         player.start_threads(&mut model, THREADS);
-        for step in &steps {
+        // Half of the frees are left out, so that memory runs short.
+        let odd = |number: usize, step: &Step| number % 2 == 1 || !matches!(step, Step::Free { .. });
+        for (_, step) in steps.iter().enumerate().filter(|(number, step)| odd(*number, step)) {
             let failures = player.failures.len();
             player.play(&mut model, *step);
             let Some(failure) = player.failures.get(failures) else { continue };
@@ -117,6 +119,8 @@ proptest! {
             model.audit().unwrap();
             player.check(&model);
         }
+        prop_assert!(!player.failures.is_empty());
+
         player.free_all(&mut model);
     }
 
@@ -423,4 +427,30 @@ fn a_request_beyond_the_budget_is_too_large() {
     model.free(&at, BlockId(0));
     model.allocate(&at, BlockId(1), request(20 << 20)).unwrap();
     model.audit().unwrap();
+}
+
+/// What others gave back and have not worked off serves a request before it fails: blocks in
+/// a release queue, and the heap of a thread that exited.
+#[test]
+fn a_request_that_would_fail_gets_what_waits_elsewhere() {
+    for exits in [false, true] {
+        let mut model = model("capcom8", &[("phys_budget", "16MiB")]);
+        let fits = (0..).find(|id| {
+            model
+                .allocate(&thread(1), BlockId(*id), request(4000))
+                .is_err()
+        });
+        let fits = fits.expect("it is full some time");
+        if exits {
+            model.thread_exit(&thread(1));
+        }
+        for id in 0..fits {
+            model.free(&thread(2), BlockId(id));
+        }
+        assert_eq!(model.free_physical(), 0);
+        model
+            .allocate(&thread(2), BlockId(0), request(12 << 20))
+            .unwrap();
+        model.audit().unwrap();
+    }
 }
