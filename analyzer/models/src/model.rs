@@ -1,5 +1,7 @@
 //! What every model answers.
 
+use std::any::Any;
+
 use crate::counters::Counters;
 use crate::free_sizes::FreeSizes;
 use crate::lookup::{self, Lookup};
@@ -161,7 +163,10 @@ pub struct Block {
 ///
 /// Whoever replays keeps the books that are alike for all (which ids are live, what failed):
 /// a model is only asked to free or resize what it placed and still holds.
-pub trait Model: std::any::Any + Send {
+///
+/// A model that tells more than this trait asks for is found by its type: a `&dyn Model` is
+/// a `&dyn Any`, too.
+pub trait Model: Any + Send {
     /// Places a block.
     ///
     /// # Errors
@@ -220,6 +225,18 @@ pub trait Model: std::any::Any + Send {
     /// Where the next block that is placed or moved really lay, and how long it really
     /// was; only `recorded` listens.
     fn recorded(&mut self, _address: u64, _usable: u64) {}
+
+    /// An address in the form in which it is compared with the real allocator's, which the
+    /// system puts where it likes: for segments, the address modulo the segment size.
+    fn comparable(&self, address: u64) -> u64 {
+        address
+    }
+
+    /// The figures that the real allocator tells of itself, as it tells them; none where
+    /// there is no real one.
+    fn real_figures(&self) -> Vec<u64> {
+        Vec::new()
+    }
 
     /// A copy to go on from later.
     fn checkpoint(&self) -> Box<dyn Model>;

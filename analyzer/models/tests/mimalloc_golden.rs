@@ -14,7 +14,7 @@ fn check(trace: &str, output: &str, preset: &str) {
     parameters.main_thread = (!names_threads).then_some(0);
     let events = events(&file(&format!("{trace}.trace")), names_threads);
     let mut model = Mimalloc::new(&parameters).expect("the preset is sound");
-    let got = replay(&mut model, &events, parameters.segment, Mimalloc::statistic);
+    let got = replay(&mut model, &events);
     let name = format!("{trace}.mi203-{output}.out");
     assert_same(&name, &got, &file(&name));
     model.audit().expect("the books are right at the end");

@@ -154,6 +154,15 @@ impl Model for Mimalloc {
         self.core.regions()
     }
 
+    fn comparable(&self, address: u64) -> u64 {
+        address % self.core.rules.geometry.segment_bytes
+    }
+
+    /// The statistic `committed`.
+    fn real_figures(&self) -> Vec<u64> {
+        vec![self.statistic()]
+    }
+
     fn checkpoint(&self) -> Box<dyn Model> {
         Box::new(self.clone())
     }

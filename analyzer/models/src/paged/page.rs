@@ -18,42 +18,47 @@ pub(crate) enum Delayed {
 }
 
 /// A page. Its lists go through `links`, one entry a block handed over to the page so far.
+///
+/// PERF: what each call touches comes first and fills one line of the processor's cache.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct Page {
+    links: Vec<u16>,
+    /// Address of the first block.
+    pub(crate) start: u64,
+    pub(crate) block_bytes: u64,
+    /// Blocks not in `free` and `local`, and not yet to be given out.
+    pub(crate) used: u32,
+    /// The heap it belongs to, or `NIL`.
+    pub(crate) heap: u32,
+    /// Blocks given back that wait in a release queue.
+    pub(crate) queued: u32,
     /// Blocks to give out.
     pub(crate) free: u16,
     /// Blocks that came back and wait for `free` to run dry.
     pub(crate) local: u16,
-    /// Blocks that other threads gave back: the last of them first.
-    remote: u16,
-    remote_last: u16,
-    remote_count: u16,
-    /// Blocks not in `free` and `local`, and not yet to be given out.
-    pub(crate) used: u32,
-    /// Blocks given to the lists so far.
-    pub(crate) capacity: u32,
-    /// Blocks that fit.
-    pub(crate) reserved: u32,
-    /// Address of the first block.
-    pub(crate) start: u64,
-    pub(crate) block_bytes: u64,
-    links: Vec<u16>,
-    /// The heap it belongs to, or `NIL`.
-    pub(crate) heap: u32,
-    pub(crate) segment: u32,
-    pub(crate) first_slice: u32,
-    pub(crate) slices: u32,
-    pub(crate) link: Link,
     pub(crate) bin: u8,
     pub(crate) in_full: bool,
-    pub(crate) delayed: Delayed,
     /// Passes over retired pages that it may still stay empty for; 0: not retired.
     pub(crate) retire: u8,
     /// In the heap's list of pages that a collection could change.
     pub(crate) pending: bool,
-    /// Blocks given back that wait in a release queue.
-    pub(crate) queued: u32,
+    pub(crate) delayed: Delayed,
+    /// Blocks that other threads gave back: the last of them first.
+    remote: u16,
+    remote_last: u16,
+    remote_count: u16,
+    /// Blocks given to the lists so far.
+    pub(crate) capacity: u32,
+    /// Blocks that fit.
+    pub(crate) reserved: u32,
+    pub(crate) segment: u32,
+    pub(crate) first_slice: u32,
+    pub(crate) slices: u32,
+    pub(crate) link: Link,
 }
+
+const _: () = assert!(size_of::<Page>() == 128);
 
 impl Page {
     /// Makes an empty page of it; the caller fills in where it lies.

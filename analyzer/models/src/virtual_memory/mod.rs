@@ -369,6 +369,10 @@ impl Model for Virtual {
         regions
     }
 
+    fn comparable(&self, address: u64) -> u64 {
+        address % self.core.rules.geometry.segment_bytes
+    }
+
     fn checkpoint(&self) -> Box<dyn Model> {
         Box::new(self.clone())
     }
