@@ -8,6 +8,7 @@
 //! never published; those are ours.
 
 mod blocks;
+mod by_address;
 mod classes;
 mod fit;
 mod history;
