@@ -4,7 +4,7 @@ mod support;
 
 use heapreel_models::arena::{Arenas, Parameters as Arena};
 use heapreel_models::pool::{Parameters as Slots, Pool};
-use support::{Shape, measure, run};
+use support::{Shape, measure, measure_with_books, run};
 
 fn main() {
     let events = 2_000_000;
@@ -17,6 +17,9 @@ fn main() {
     };
     let events_in_frames = run(&frames);
     measure("arena", &events_in_frames, || {
+        Box::new(Arenas::new(Arena::default()))
+    });
+    measure_with_books("arena with books", &events_in_frames, || {
         Box::new(Arenas::new(Arena::default()))
     });
     for live in [2_000, 100_000] {

@@ -3,7 +3,7 @@
 mod support;
 
 use heapreel_models::heap::{Coalesce, Heap, Parameters};
-use support::{Shape, measure, run};
+use support::{Shape, measure, measure_with_books, run};
 
 fn main() {
     for live in [2_000, 100_000] {
@@ -21,6 +21,9 @@ fn main() {
                 Box::new(Heap::new(parameters.clone()).unwrap())
             });
         }
+        measure_with_books(&format!("heap:best with books {live}"), &events, || {
+            Box::new(Heap::new(Parameters::default()).unwrap())
+        });
         let coalesce = Coalesce::Deferred(64);
         measure(&format!("heap:best deferred {live}"), &events, || {
             let parameters = Parameters {

@@ -4,6 +4,28 @@
 //! addresses and [`Counters`]. It knows neither traces nor files nor other models; where a
 //! model takes memory in pages it does so through the [`PageSource`] that it is given.
 //!
+//! [`Heap`] is a heap of segments (best, first and next fit, TLSF), [`Arenas`] a frame
+//! arena for each thread, [`Pool`] objects of one size, [`Recorded`] what really happened;
+//! a [`Layout`] sends each request to one of several. A [`Ledger`] keeps the books of a
+//! replay whatever the model, [`metrics`] measures fragmentation, [`map`] draws it down to
+//! cells, and a [`Lookup`] says who may have written to an address.
+//!
+//! ```
+//! use heapreel_models::heap::Parameters;
+//! use heapreel_models::ledger::Options;
+//! use heapreel_models::{BlockId, Heap, Ledger, Moment, Request};
+//!
+//! let mut parameters = Parameters::preset("best")?;
+//! parameters.set("segments", "Default=64KiB")?;
+//! let mut replay = Ledger::new(Box::new(Heap::new(parameters)?), Options::default());
+//! let at = Moment::default();
+//! let request = Request { size: 40 << 10, align: 0, zeroed: false };
+//! assert!(replay.allocate(&at, BlockId(0), request).is_ok());
+//! assert!(replay.allocate(&at, BlockId(1), request).is_err());
+//! assert_eq!(replay.tally().exhausted, 1);
+//! # Ok::<(), heapreel_models::BadParameter>(())
+//! ```
+//!
 //! Time comes from the trace, never from a clock, so a replay gives the same result bit
 //! for bit wherever it runs.
 

@@ -266,6 +266,10 @@ fn only_the_last_block_grows_in_place() {
     let shrunk = arenas.reallocate(&at(0, 0), BlockId(0), 50).unwrap();
     assert_eq!((shrunk.address, shrunk.moved), (moved.address, 0));
     assert_eq!(arenas.cursor(0), Some(256 + 50));
+    // Another thread does not move this one's cursor: it copies into its own arena.
+    let taken = arenas.reallocate(&at(0, 1), BlockId(0), 60).unwrap();
+    assert_eq!((taken.moved, arenas.cursor(0)), (50, Some(256 + 50)));
+    assert_eq!(arenas.cursor(1), Some(60));
 }
 
 #[test]

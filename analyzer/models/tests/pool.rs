@@ -86,6 +86,21 @@ proptest! {
         }
     }
 
+    /// P9: more capacity never means more failures. That holds where all blocks are
+    /// alike: of a heap or an arena, a long block that now finds room can be what keeps
+    /// out two short ones.
+    #[test]
+    fn p9_more_capacity_fails_no_more(ops in support::ops(SHAPE), more in 1_u32..16) {
+        let failures = |capacity| {
+            let mut run = support::Run::new(Box::new(pool(64, capacity, OnFull::Fail)));
+            for (id, &op) in ops.iter().enumerate() {
+                replay_by_number(&mut run, id as u32, op);
+            }
+            run.ledger.tally().exhausted
+        };
+        prop_assert!(failures(8 + more) <= failures(8));
+    }
+
     #[test]
     fn l1_to_l6_against_a_queue(ops in support::ops(SHAPE)) {
         let mut pool = pool(64, 16, OnFull::RecycleOldest);
@@ -145,6 +160,20 @@ proptest! {
             }
             check(&pool, &naive, &mut generations);
         }
+    }
+}
+
+/// Asks for and frees blocks whether or not they were placed, as a trace does.
+fn replay_by_number(run: &mut support::Run, number: u32, op: Op) {
+    let at = Moment::default();
+    match op {
+        Op::Allocate { size, .. } => {
+            let _ = run.ledger.allocate(&at, BlockId(number), ask(size));
+        }
+        Op::Free { pick, .. } if number > 0 => {
+            run.ledger.free(&at, BlockId(pick as u32 % number));
+        }
+        _ => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! The blocks of all segments in address order: what the headers would say.
 
 use super::tree::NIL;
+use crate::lookup::Actor;
 
 /// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,44 +13,58 @@ pub(super) enum State {
 }
 
 /// A used block or a free range. Offsets count from the segment's base.
+///
+/// PERF: what neighbours ask of each other is half a cache line, so joining touches one
+/// line for each; the rest of a header lies apart.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(super) struct Node {
     pub(super) start: u64,
     /// Bytes, header included.
     pub(super) size: u64,
-    /// Number of the allocation.
-    pub(super) serial: u64,
     pub(super) previous: u32,
     pub(super) next: u32,
     /// The program's block while used; what `Fit::insert` returned while free.
     pub(super) owner: u32,
-    /// Payload bytes that nobody asked for.
-    pub(super) slack: u32,
-    pub(super) site: u32,
-    pub(super) frame: u32,
-    pub(super) thread: u32,
     pub(super) segment: u16,
     /// The alignment that was asked for, as a power of two.
     pub(super) align: u8,
     pub(super) state: State,
 }
 
+/// The rest of what a used block's header says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Header {
+    /// Number of the allocation.
+    pub(super) serial: u64,
+    /// Payload bytes that nobody asked for.
+    pub(super) slack: u32,
+    pub(super) site: u32,
+    pub(super) frame: u32,
+    pub(super) thread: u32,
+}
+
+impl Header {
+    pub(super) fn allocated(&self) -> Actor {
+        Actor {
+            site: self.site,
+            thread: self.thread,
+            frame: self.frame,
+        }
+    }
+}
+
 // With the four bytes by which a block's number finds it, below 64 a live block.
-const _: () = assert!(size_of::<Node>() <= 56);
+const _: () = assert!(size_of::<Node>() + size_of::<Header>() == 56);
 
 impl Node {
     pub(super) fn free(segment: u16, start: u64, size: u64) -> Node {
         Node {
             start,
             size,
-            serial: 0,
             previous: NIL,
             next: NIL,
             owner: NIL,
-            slack: 0,
-            site: 0,
-            frame: 0,
-            thread: 0,
             segment,
             align: 0,
             state: State::Free,
@@ -65,6 +80,7 @@ impl Node {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocks {
     nodes: Vec<Node>,
+    headers: Vec<Header>,
     vacant: Vec<u32>,
 }
 
@@ -89,7 +105,16 @@ impl Blocks {
             return at;
         }
         self.nodes.push(node);
+        self.headers.push(Header::default());
         (self.nodes.len() - 1) as u32
+    }
+
+    pub(super) fn header(&self, at: u32) -> &Header {
+        &self.headers[at as usize]
+    }
+
+    pub(super) fn header_mut(&mut self, at: u32) -> &mut Header {
+        &mut self.headers[at as usize]
     }
 
     /// Cuts a block after `size` bytes; the rest becomes a free node behind it.

@@ -1,5 +1,6 @@
 //! Which free range a request gets: one index over the free ranges for each policy.
 
+use super::by_address::ByAddress;
 use super::classes::{Classes, Occupied};
 use super::parameters::{Parameters, Policy};
 use super::tree::{Entry, Forest, NIL};
@@ -15,7 +16,7 @@ pub(super) type Candidate = (u64, u64, u32);
 pub(super) enum Fit {
     Best(BySize),
     First(ByAddress),
-    /// First fit from where the last search ended.
+    /// First fit from where the last block ended: from the range that reaches over there.
     Next(ByAddress, u64),
     Tlsf(Lists),
 }
@@ -33,36 +34,44 @@ impl Fit {
     /// A range becomes free. What is returned must be given back to `remove`.
     pub(super) fn insert(&mut self, start: u64, size: u64, node: u32) -> u32 {
         match self {
-            Fit::Best(index) => index.insert(start, size, node),
-            Fit::First(index) | Fit::Next(index, _) => index.insert(start, size, node),
-            Fit::Tlsf(index) => return index.insert(start, size, node),
+            Fit::Best(index) => {
+                index.insert(start, size, node);
+                NIL
+            }
+            Fit::First(index) => index.insert(start, size, node),
+            Fit::Next(index, rover) => {
+                if start < *rover && *rover < start + size {
+                    *rover = start;
+                }
+                index.insert(start, size, node)
+            }
+            Fit::Tlsf(index) => index.insert(start, size, node),
         }
-        NIL
     }
 
     pub(super) fn remove(&mut self, start: u64, size: u64, handle: u32) {
         match self {
             Fit::Best(index) => index.remove(start, size),
-            Fit::First(index) | Fit::Next(index, _) => index.remove(start, size),
+            Fit::First(index) | Fit::Next(index, _) => index.remove(handle),
             Fit::Tlsf(index) => index.remove(handle),
         }
     }
 
     /// The first range in the policy's order that has `need` bytes and that `suits`.
     pub(super) fn find(&self, need: u64, suits: impl Fn(u64, u64) -> bool) -> Option<Candidate> {
-        let suits = |entry: &Entry| suits(entry.start, entry.size);
-        let found = match self {
-            Fit::Best(index) => index.find(need, suits),
-            Fit::First(index) => index.find(need, 0, suits),
-            Fit::Next(index, rover) => {
-                let from = index.reaching(*rover);
-                index
-                    .find(need, from, suits)
-                    .or_else(|| index.find(need, 0, suits))
+        let from = |index: &ByAddress, from| {
+            let mut range = index.find(need, from)?;
+            while !suits(range.0, range.1) {
+                range = index.find(need, range.0 + 1)?;
             }
-            Fit::Tlsf(index) => return index.find(need),
+            Some(range)
         };
-        found.map(|entry| (entry.start, entry.size, entry.node))
+        match self {
+            Fit::Best(index) => index.find(need, |entry| suits(entry.start, entry.size)),
+            Fit::First(index) => from(index, 0),
+            Fit::Next(index, rover) => from(index, *rover).or_else(|| from(index, 0)),
+            Fit::Tlsf(index) => index.find(need),
+        }
     }
 
     /// A block was placed; its end is where the next search begins.
@@ -76,7 +85,7 @@ impl Fit {
     pub(super) fn longest(&self) -> u64 {
         match self {
             Fit::Best(index) => index.longest(),
-            Fit::First(index) | Fit::Next(index, _) => index.ranges.longest(index.root),
+            Fit::First(index) | Fit::Next(index, _) => index.longest(),
             Fit::Tlsf(index) => index.longest(),
         }
     }
@@ -88,7 +97,7 @@ pub(super) struct BySize {
     classes: Classes,
     occupied: Occupied,
     roots: Vec<u32>,
-    ranges: Forest<false>,
+    ranges: Forest,
 }
 
 impl BySize {
@@ -116,12 +125,12 @@ impl BySize {
         }
     }
 
-    fn find(&self, need: u64, suits: impl Fn(&Entry) -> bool) -> Option<Entry> {
+    fn find(&self, need: u64, suits: impl Fn(&Entry) -> bool) -> Option<Candidate> {
         let mut candidate = self.not_before(need, 0)?;
         while !suits(&candidate) {
             candidate = self.not_before(candidate.size, candidate.start + 1)?;
         }
-        Some(candidate)
+        Some((candidate.start, candidate.size, candidate.node))
     }
 
     fn not_before(&self, size: u64, start: u64) -> Option<Entry> {
@@ -140,45 +149,6 @@ impl BySize {
             .last()
             .and_then(|class| self.ranges.end(self.roots[class], true));
         last.map_or(0, |entry| entry.size)
-    }
-}
-
-/// Free ranges by address.
-#[derive(Clone, Debug)]
-pub(super) struct ByAddress {
-    root: u32,
-    ranges: Forest<true>,
-}
-
-impl ByAddress {
-    fn new() -> ByAddress {
-        ByAddress {
-            root: NIL,
-            ranges: Forest::new(),
-        }
-    }
-
-    fn insert(&mut self, start: u64, size: u64, node: u32) {
-        self.root = self.ranges.insert(self.root, start, size, node);
-    }
-
-    fn remove(&mut self, start: u64, size: u64) {
-        self.root = self.ranges.remove(self.root, start, size);
-    }
-
-    fn find(&self, need: u64, from: u64, suits: impl Fn(&Entry) -> bool) -> Option<Entry> {
-        let mut candidate = self.ranges.first_of(self.root, need, from)?;
-        while !suits(&candidate) {
-            candidate = self.ranges.first_of(self.root, need, candidate.start + 1)?;
-        }
-        Some(candidate)
-    }
-
-    /// Where the range starts that reaches over an address; the address where none does.
-    fn reaching(&self, address: u64) -> u64 {
-        let before = self.ranges.last_before(self.root, address);
-        let over = before.filter(|entry| entry.start + entry.size > address);
-        over.map_or(address, |entry| entry.start)
     }
 }
 

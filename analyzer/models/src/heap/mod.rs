@@ -8,6 +8,7 @@
 //! never published; those are ours.
 
 mod blocks;
+mod by_address;
 mod classes;
 mod fit;
 mod history;
@@ -336,11 +337,13 @@ impl Heap {
         let header = self.parameters.header;
         let node = &mut self.blocks[at];
         node.owner = id.0;
-        node.slack = slack(node, header, size);
         node.align = align.max(1).ilog2() as u8;
-        (node.site, node.thread, node.frame) = (moment.site, moment.thread, moment.frame);
-        let segment = &mut self.segments[usize::from(node.segment)];
+        let node = *node;
         let usable = node.size - header;
+        let entry = self.blocks.header_mut(at);
+        entry.slack = u32::try_from(usable - size).unwrap_or(u32::MAX);
+        (entry.site, entry.thread, entry.frame) = (moment.site, moment.thread, moment.frame);
+        let segment = &mut self.segments[usize::from(node.segment)];
         segment.counters.requested += size;
         segment.counters.used += usable;
         segment.counters.meta += header;
@@ -360,9 +363,9 @@ impl Heap {
     /// Takes a block off the books and makes its node free.
     fn leave(&mut self, at: u32, moment: &Moment) {
         let header = self.parameters.header;
-        let node = self.blocks[at];
+        let (node, entry) = (self.blocks[at], self.blocks.header(at));
         let segment = &mut self.segments[usize::from(node.segment)];
-        let requested = node.size - header - u64::from(node.slack);
+        let requested = node.size - header - u64::from(entry.slack);
         segment.counters.requested -= requested;
         segment.counters.used -= node.size - header;
         segment.counters.meta -= header;
@@ -372,8 +375,8 @@ impl Heap {
             payload: start + header,
             end: start + node.size,
             requested,
-            serial: node.serial,
-            allocated: allocated(&node),
+            serial: entry.serial,
+            allocated: entry.allocated(),
             freed: Actor {
                 site: moment.site,
                 thread: moment.thread,
@@ -432,10 +435,10 @@ impl Heap {
             }
             return;
         };
-        let node = &self.blocks[self.homes[id as usize]];
-        block.requested = node.size - self.parameters.header - u64::from(node.slack);
-        block.serial = node.serial;
-        block.allocated = Some(allocated(node));
+        let entry = self.blocks.header(self.homes[id as usize]);
+        block.requested = block.end - block.payload - u64::from(entry.slack);
+        block.serial = entry.serial;
+        block.allocated = Some(entry.allocated());
     }
 
     fn region(&self, segment: &Segment) -> Region {
@@ -473,7 +476,7 @@ impl Model for Heap {
         let segment = self.segment(at.segment);
         let node = self.place(segment, request.size, request.align)?;
         self.serial += 1;
-        self.blocks[node].serial = self.serial;
+        self.blocks.header_mut(node).serial = self.serial;
         if request.zeroed {
             let owner = usize::from(self.blocks[node].segment);
             self.segments[owner].counters.zeroed += request.size;
@@ -484,9 +487,9 @@ impl Model for Heap {
     fn reallocate(&mut self, at: &Moment, id: BlockId, size: u64) -> Result<Placed, Failure> {
         let home = self.homes[id.0 as usize];
         let header = self.parameters.header;
-        let old = self.blocks[home];
+        let (old, entry) = (self.blocks[home], *self.blocks.header(home));
         let align = 1 << old.align;
-        let requested = old.size - header - u64::from(old.slack);
+        let requested = old.size - header - u64::from(entry.slack);
         if self.resize(home, self.parameters.need(size)) {
             let counters = &mut self.segments[usize::from(old.segment)].counters;
             counters.requested -= requested;
@@ -496,7 +499,7 @@ impl Model for Heap {
             return Ok(self.enter(home, at, id, size, align));
         }
         let node = self.place(usize::from(old.segment), size, align)?;
-        self.blocks[node].serial = old.serial;
+        self.blocks.header_mut(node).serial = entry.serial;
         self.leave(home, at);
         let moved = requested.min(size);
         let counters = &mut self.segments[usize::from(self.blocks[node].segment)].counters;
@@ -508,9 +511,9 @@ impl Model for Heap {
 
     fn free(&mut self, at: &Moment, id: BlockId) {
         let home = std::mem::replace(&mut self.homes[id.0 as usize], NIL);
-        let node = &self.blocks[home];
-        if node.thread != at.thread {
-            let counters = &mut self.segments[usize::from(node.segment)].counters;
+        if self.blocks.header(home).thread != at.thread {
+            let segment = self.blocks[home].segment;
+            let counters = &mut self.segments[usize::from(segment)].counters;
             counters.foreign_frees += 1;
             counters.locks += 1;
         }
@@ -518,7 +521,8 @@ impl Model for Heap {
     }
 
     fn block(&self, id: BlockId) -> Option<Block> {
-        let node = &self.blocks[self.home(id)?];
+        let home = self.home(id)?;
+        let (node, entry) = (&self.blocks[home], self.blocks.header(home));
         let header = self.parameters.header;
         let usable = node.size - header;
         let address = self.segments[usize::from(node.segment)].base + node.start + header;
@@ -526,7 +530,7 @@ impl Model for Heap {
             id,
             address,
             usable,
-            requested: usable - u64::from(node.slack),
+            requested: usable - u64::from(entry.slack),
             header,
         })
     }
@@ -622,18 +626,6 @@ impl Place {
         self.pad(start)
             .checked_add(self.need)
             .is_some_and(|bytes| bytes <= size)
-    }
-}
-
-fn slack(node: &Node, header: u64, size: u64) -> u32 {
-    u32::try_from(node.size - header - size).unwrap_or(u32::MAX)
-}
-
-fn allocated(node: &Node) -> Actor {
-    Actor {
-        site: node.site,
-        thread: node.thread,
-        frame: node.frame,
     }
 }
 
