@@ -1,8 +1,8 @@
 //! The command line: which commands there are, and how their help is grouped.
 
 use crate::commands::{
-    demo, doctor, frames, import, info, leaks, record, recover, replay, report, spikes, symbols,
-    view,
+    compare, demo, doctor, frames, import, info, leaks, record, recover, replay, report, spikes,
+    symbols, view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -42,6 +42,8 @@ enum Command {
     Leaks(leaks::Args),
     /// Feed a trace to models of other allocators
     Replay(replay::Args),
+    /// Compare models of allocators on one trace
+    Compare(compare::Args),
     /// Add function names to a trace that has none
     Symbols(symbols::Args),
     /// Rewrite a broken trace as a whole one
@@ -55,7 +57,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["record", "demo", "doctor"]),
     ("Look", &["report", "view", "info"]),
     ("Find", &["frames", "spikes", "leaks"]),
-    ("What if", &["replay"]),
+    ("What if", &["replay", "compare"]),
     ("Move", &["symbols", "recover", "import"]),
 ];
 
@@ -92,6 +94,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Spikes(args) => spikes::run(args),
         Command::Leaks(args) => leaks::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Symbols(args) => symbols::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Import(args) => import::run(args),

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod capture;
+pub mod compare;
 pub mod demo;
 pub mod doctor;
 pub mod frames;

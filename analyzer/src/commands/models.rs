@@ -3,7 +3,8 @@
 use super::analysis::Bar;
 use anyhow::{Context, bail};
 use heapreel_analyzer::what_if::{
-    Choice, Configuration, Fed, ModelName, Run, Scene, Setting, Watch, build, replay,
+    Choice, Configuration, Fed, ModelName, Replayed, Run, Scene, Setting, Watch, build, replay,
+    report,
 };
 use heapreel_format::Trace;
 use std::path::{Path, PathBuf};
@@ -109,6 +110,26 @@ impl Stage {
             &self.trace,
             &self.scene,
         ))
+    }
+
+    /// Replays the trace through all models that are asked for.
+    ///
+    /// # Errors
+    ///
+    /// As of the parts.
+    pub fn replay_all(
+        &self,
+        choices: &[Choice],
+        configuration: &Configuration,
+    ) -> anyhow::Result<(Vec<Run>, Replayed)> {
+        let runs = choices
+            .iter()
+            .map(|choice| Ok((self.run(choice, configuration)?, ())));
+        let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
+        let (runs, fed) = self.replay(runs)?;
+        let runs: Vec<_> = runs.into_iter().map(|(run, ())| run).collect();
+        let replayed = report(&self.file, &self.trace, &self.scene, &runs, fed);
+        Ok((runs, replayed))
     }
 
     /// Feeds the trace to runs, with a progress bar where it takes long.

@@ -11,22 +11,31 @@
 
 mod call;
 mod choice;
+mod compared;
 mod configuration;
+mod csv;
 mod exits;
 mod feeder;
 mod placements;
 mod registry;
 mod replay;
+mod report;
 mod run;
 mod scene;
 mod trace_names;
 
 pub use call::{Call, CallKind};
 pub use choice::{Choice, MODELS, ModelName, Setting};
+pub use compared::{Compared, ComparedRow, compare};
 pub use configuration::{Configuration, ConfigurationError};
+pub use csv::write_csv;
 pub use feeder::Fed;
-pub use placements::{Placements, Shape};
+pub use placements::Placements;
 pub use registry::{BadModel, Built, build};
 pub use replay::{Watch, replay};
+pub use report::{
+    Cause, ExcessRow, FailureRow, InstanceRow, ModelReport, PerFrame, Replayed, SegmentRow,
+    WorstFrame, frame_rows, report,
+};
 pub use run::Run;
 pub use scene::{Scene, TraceSegment, TraceThread};

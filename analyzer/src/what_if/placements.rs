@@ -3,34 +3,13 @@
 use super::call::{Call, CallKind};
 use super::replay::Watch;
 use super::run::Run;
-use heapreel_models::{Mimalloc, Model, Placed};
-use std::any::Any;
+use heapreel_models::{Model, Placed};
 use std::io::{self, Write};
 
-/// How a model's addresses are told, so that they do not hang on where it begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Modulo the size of a segment.
-    Modulo(u64),
-    /// From the first address on.
-    From(u64),
-    /// As they are.
-    Absolute,
-}
-
-impl Shape {
-    fn of(self, address: u64) -> u64 {
-        match self {
-            Shape::Modulo(bytes) => address % bytes,
-            Shape::From(base) => address.wrapping_sub(base),
-            Shape::Absolute => address,
-        }
-    }
-}
-
 /// Writes a line for each allocation and reallocation: the address in hexadecimal, or `-`
-/// for one that failed. Every so many events, threads' exits included, a line `# N` has
-/// the bytes held, of mimalloc its own statistic.
+/// for one that failed. Addresses stand in the form that compares with the real
+/// allocator's. Every so many events, threads' exits included, a line `#` has what the real
+/// allocator tells of itself, of models without one the bytes held.
 pub struct Placements<W: Write + Send> {
     out: W,
     every: Option<u64>,
@@ -63,7 +42,11 @@ impl<W: Write + Send> Placements<W> {
 
     fn write(&mut self, run: &Run, call: &Call, placed: Option<Placed>) -> io::Result<()> {
         match (call.kind, placed) {
-            (_, Some(placed)) => writeln!(self.out, "{:x}", run.shape().of(placed.address))?,
+            (_, Some(placed)) => writeln!(
+                self.out,
+                "{:x}",
+                run.ledger().model().comparable(placed.address)
+            )?,
             (CallKind::Allocate | CallKind::AllocateZeroed | CallKind::Reallocate, None) => {
                 writeln!(self.out, "-")?;
             }
@@ -72,7 +55,7 @@ impl<W: Write + Send> Placements<W> {
         self.seen += u64::from(call.is_event());
         let due = |every: u64| self.seen.is_multiple_of(every.max(1));
         if call.is_event() && self.every.is_some_and(due) {
-            writeln!(self.out, "# {}", statistic(run.ledger().model()))?;
+            writeln!(self.out, "# {}", figures(run.ledger().model()))?;
         }
         Ok(())
     }
@@ -90,11 +73,12 @@ impl<W: Write + Send> Watch for Placements<W> {
     }
 }
 
-/// What the real one reports as committed, where there is a real one that was asked.
-fn statistic(model: &dyn Model) -> u64 {
-    let any: &dyn Any = model;
-    match any.downcast_ref::<Mimalloc>() {
-        Some(mimalloc) => mimalloc.statistic(),
-        None => model.held(),
-    }
+/// What the real one tells of itself, where there is a real one that was asked.
+fn figures(model: &dyn Model) -> String {
+    let figures = match model.real_figures() {
+        figures if figures.is_empty() => vec![model.held()],
+        figures => figures,
+    };
+    let figures: Vec<_> = figures.iter().map(u64::to_string).collect();
+    figures.join(" ")
 }

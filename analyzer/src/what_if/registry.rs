@@ -2,23 +2,23 @@
 
 use super::choice::{Choice, ModelName};
 use super::configuration::Configuration;
-use super::placements::Shape;
 use super::scene::{Scene, TraceSegment};
 use heapreel_models::layout::{BadLayout, InstanceSpec, LayoutSpec, Names, NoNames};
 use heapreel_models::{
     Arenas, BadParameter, Heap, Mimalloc, Model, Pool, Recorded, Virtual, arena, heap, mimalloc,
     pool, recorded, virtual_memory,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A model that is ready to be fed.
 pub struct Built {
     /// The model.
     pub model: Box<dyn Model>,
-    /// How its addresses are told.
-    pub shape: Shape,
     /// Names of the segments that [`Model::by_segment`] numbers.
     pub segments: Vec<String>,
+    /// What segments may have, by name: capacities of a heap, budgets of others.
+    pub budgets: BTreeMap<String, u64>,
 }
 
 /// Why a model could not be made. One line.
@@ -79,8 +79,8 @@ pub fn build(
         .map_err(BadModel::Layout)?;
     Ok(Built {
         model: Box::new(model),
-        shape: Shape::Absolute,
         segments: Vec::new(),
+        budgets: BTreeMap::new(),
     })
 }
 
@@ -135,19 +135,17 @@ fn plain(
         ModelName::Arena => {
             let mut parameters = arena::Parameters::preset(choice.preset())?;
             set_all(settings(), |name, value| parameters.set(name, value))?;
-            let shape = Shape::From(parameters.base);
-            Ok(built(Arenas::new(parameters), shape))
+            Ok(built(Arenas::new(parameters)))
         }
         ModelName::Pool => {
             let mut parameters = pool::Parameters::preset(choice.preset())?;
             set_all(settings(), |name, value| parameters.set(name, value))?;
-            let shape = Shape::From(parameters.base);
-            Ok(built(Pool::new(parameters)?, shape))
+            Ok(built(Pool::new(parameters)?))
         }
         ModelName::Recorded => {
             let mut parameters = recorded::Parameters::default();
             set_all(settings(), |name, value| parameters.set(name, value))?;
-            Ok(built(Recorded::new(parameters), Shape::Absolute))
+            Ok(built(Recorded::new(parameters)))
         }
         ModelName::Layout => Err(BadParameter::value(
             "an instance's model",
@@ -157,11 +155,11 @@ fn plain(
     }
 }
 
-fn built(model: impl Model, shape: Shape) -> Built {
+fn built(model: impl Model) -> Built {
     Built {
         model: Box::new(model),
-        shape,
         segments: Vec::new(),
+        budgets: BTreeMap::new(),
     }
 }
 
@@ -203,10 +201,12 @@ fn heap<'a>(
         place.unwrap_or(0) as u16
     };
     parameters.numbers = Some(scene.segments.iter().map(place).collect());
-    let shape = Shape::From(parameters.base);
+    let budgets = parameters.segments.iter();
+    let budgets = budgets.map(|it| (it.name.clone(), it.capacity)).collect();
     Ok(Built {
+        budgets,
         segments: names,
-        ..built(Heap::new(parameters)?, shape)
+        ..built(Heap::new(parameters)?)
     })
 }
 
@@ -228,6 +228,7 @@ fn virtual_memory<'a>(
         }
     }
     set_all(settings, |name, value| parameters.set(name, value))?;
+    let budgets = parameters.segments.iter().cloned().collect();
     parameters.phys_budget = Some(physical_bytes(&parameters));
     let budget = |segment: &TraceSegment| {
         let known = parameters
@@ -240,10 +241,10 @@ fn virtual_memory<'a>(
         )
     };
     parameters.segments = scene.segments.iter().map(budget).collect();
-    let shape = Shape::Modulo(parameters.segment);
     Ok(Built {
+        budgets,
         segments: scene.segments.iter().map(|it| it.name.clone()).collect(),
-        ..built(Virtual::new(&parameters)?, shape)
+        ..built(Virtual::new(&parameters)?)
     })
 }
 
@@ -263,10 +264,9 @@ fn mimalloc<'a>(
     let mut parameters = mimalloc::Parameters::preset(choice.preset())?;
     parameters.main_thread = scene.main_thread();
     set_all(settings, |name, value| parameters.set(name, value))?;
-    let shape = Shape::Modulo(parameters.segment);
     Ok(Built {
         segments: scene.segments.iter().map(|it| it.name.clone()).collect(),
-        ..built(Mimalloc::new(&parameters)?, shape)
+        ..built(Mimalloc::new(&parameters)?)
     })
 }
 

@@ -1,7 +1,6 @@
 //! One model on its way through a trace.
 
 use super::call::{Call, CallKind};
-use super::placements::Shape;
 use super::registry::Built;
 use super::scene::Scene;
 use heapreel_format::Trace;
@@ -15,8 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 pub struct Run {
     label: String,
     ledger: Ledger,
-    shape: Shape,
     segments: Vec<String>,
+    budgets: BTreeMap<String, u64>,
     /// Names of announced heaps by their numbers.
     heaps: BTreeMap<u32, String>,
     /// Ranges of announced heaps, for when those are gone.
@@ -26,8 +25,11 @@ pub struct Run {
 impl Run {
     /// A run that has seen nothing. `label` is what people call it.
     pub fn new(label: String, built: Built, trace: &Trace, scene: &Scene) -> Run {
-        let budgets = scene.segments.iter().enumerate();
-        let budgets = budgets.filter_map(|(id, it)| Some((SegmentId(id as u16), it.budget?)));
+        let segments = scene.segments.iter().enumerate();
+        let budgets = segments.filter_map(|(id, it)| {
+            let budget = built.budgets.get(&it.name).copied().or(it.budget)?;
+            Some((SegmentId(id as u16), budget))
+        });
         let options = Options {
             budgets: budgets.collect(),
             ..Options::default()
@@ -36,8 +38,8 @@ impl Run {
         Run {
             label,
             ledger: Ledger::new(built.model, options),
-            shape: built.shape,
             segments: built.segments,
+            budgets: built.budgets,
             heaps: heaps.map(|(id, (name, ..))| (id.0, name.clone())).collect(),
             ranges: HashMap::new(),
         }
@@ -53,14 +55,14 @@ impl Run {
         &self.ledger
     }
 
-    /// How its addresses are told.
-    pub fn shape(&self) -> Shape {
-        self.shape
-    }
-
     /// Names of the segments that the model numbers; empty where it knows none.
     pub fn segments(&self) -> &[String] {
         &self.segments
+    }
+
+    /// What a segment may have: its capacity or its budget.
+    pub fn budget(&self, segment: &str) -> Option<u64> {
+        self.budgets.get(segment).copied()
     }
 
     /// Makes a call; tells where a block came to lie.
