@@ -86,11 +86,7 @@ fn all_models_place_all_blocks_and_print_the_same_twice() {
     // The first payload lies behind its header; 1024 + 128 + 1024 + 256 + 64 MiB of five
     // segments are held from the start to the end.
     assert!(heap.starts_with("2000000020\n"), "{}", &heap[..20]);
-    assert!(
-        heap.ends_with("# 2617245696\n"),
-        "{}",
-        &heap[heap.len() - 20..]
-    );
+    assert_eq!(heap.matches("# 2617245696\n").count(), 12);
     // An imported block's own address is made up: the first lies at 256 MiB.
     assert!(placements(&trace, "recorded").starts_with("10000000\n"));
 }

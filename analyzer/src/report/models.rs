@@ -98,7 +98,7 @@ fn add_calls(document: &mut Document, model: &ModelReport) {
                 count(model.start_up_os_calls)
             ),
         ),
-        ("  a frame", told(&model.os_calls, |calls| count(calls))),
+        ("  a frame", told(&model.os_calls, count)),
         ("cleared a frame", told(&model.zeroed, bytes)),
     ]);
     if let (Some(mapping), Some(rate)) = (&model.mapping, model.lru_hit_rate) {
@@ -311,14 +311,14 @@ fn add_exceeded(document: &mut Document, model: &ModelReport) {
     ));
     let mut table = Table::new(["<segment", "budget", "most", "from frame", "for"]);
     let mut worst: Vec<&ExcessRow> = model.exceeded.iter().collect();
-    worst.sort_by_key(|row| std::cmp::Reverse(row.excess.peak - row.excess.budget));
-    for ExcessRow { segment, excess } in worst.into_iter().take(LISTED) {
+    worst.sort_by_key(|row| std::cmp::Reverse(row.peak - row.budget));
+    for excess in worst.into_iter().take(LISTED) {
         let lasted = match excess.until_nanos {
             Some(until) => nanos(until - excess.from_nanos),
             None => "to the end".to_owned(),
         };
         table.row([
-            segment.clone(),
+            excess.segment.clone(),
             bytes(excess.budget),
             bytes(excess.peak),
             excess.from_frame.to_string(),

@@ -176,9 +176,18 @@ pub struct FailureRow {
 pub struct ExcessRow {
     /// The segment's name.
     pub segment: String,
-    /// When, how long and how much.
-    #[serde(flatten)]
-    pub excess: Excess,
+    /// Its budget in bytes.
+    pub budget: u64,
+    /// The most bytes in that time.
+    pub peak: u64,
+    /// When it began, in nanoseconds since recording started.
+    pub from_nanos: u64,
+    /// The frame it began in.
+    pub from_frame: u32,
+    /// When it ended; `None` where it lasted to the end.
+    pub until_nanos: Option<u64>,
+    /// The frame it ended in.
+    pub until_frame: Option<u32>,
 }
 
 /// An instance of a layout.
@@ -330,7 +339,12 @@ impl Reporter<'_> {
     fn excess(&self, excess: &Excess) -> ExcessRow {
         ExcessRow {
             segment: self.segment_name(excess.segment),
-            excess: *excess,
+            budget: excess.budget,
+            peak: excess.peak,
+            from_nanos: excess.from_nanos,
+            from_frame: excess.from_frame,
+            until_nanos: excess.until_nanos,
+            until_frame: excess.until_frame,
         }
     }
 }
