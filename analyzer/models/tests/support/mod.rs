@@ -296,6 +296,14 @@ pub fn check_repeatable(model: impl Fn() -> Box<dyn Model>, ops: &[Op]) {
         assert_eq!(first.model().counters(), other.model().counters());
         assert_eq!(first.model().regions(), other.model().regions());
         assert_eq!(first.ledger.frames(), other.ledger.frames());
+        for block in first
+            .live
+            .iter()
+            .filter_map(|&(id, _)| first.model().block(id))
+        {
+            let (left, right) = (first.model(), other.model());
+            assert_eq!(left.lookup(block.address), right.lookup(block.address));
+        }
     }
     first.free_all();
     let end = first.model().counters();
