@@ -2,7 +2,7 @@
 
 use crate::commands::{
     compare, demo, doctor, frames, import, info, leaks, record, recover, replay, report, spikes,
-    symbols, view,
+    sweep, symbols, view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -44,6 +44,8 @@ enum Command {
     Replay(replay::Args),
     /// Compare models of allocators on one trace
     Compare(compare::Args),
+    /// Try many values of a model's parameters
+    Sweep(sweep::Args),
     /// Add function names to a trace that has none
     Symbols(symbols::Args),
     /// Rewrite a broken trace as a whole one
@@ -57,7 +59,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["record", "demo", "doctor"]),
     ("Look", &["report", "view", "info"]),
     ("Find", &["frames", "spikes", "leaks"]),
-    ("What if", &["replay", "compare"]),
+    ("What if", &["replay", "compare", "sweep"]),
     ("Move", &["symbols", "recover", "import"]),
 ];
 
@@ -95,6 +97,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Leaks(args) => leaks::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Sweep(args) => sweep::run(args),
         Command::Symbols(args) => symbols::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Import(args) => import::run(args),

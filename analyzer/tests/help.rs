@@ -13,7 +13,7 @@ use support::scratch::Scratch;
 
 const COMMANDS: &[&str] = &[
     "record", "demo", "doctor", "report", "view", "info", "frames", "spikes", "leaks", "symbols",
-    "recover", "import", "replay", "compare",
+    "recover", "import", "replay", "compare", "sweep",
 ];
 
 fn help(command: &str) -> String {
@@ -144,6 +144,7 @@ fn mistakes_are_one_line() {
         &["import", "--from", "ops", "nothing.txt", "-o", "x.hreel"],
         &["replay", "nothing.hreel", "--model", "heap"],
         &["compare", "nothing.hreel"],
+        &["sweep", "nothing.hreel"],
     ] {
         let ran = run(heapreel().args(words));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}");

@@ -323,3 +323,84 @@ fn a_damaged_trace_is_replayed_and_said_to_be() {
     assert!(ran.stderr.contains("lower bounds"), "{}", ran.stderr);
     assert!(ran.stdout.contains("most requested"), "{}", ran.stdout);
 }
+
+#[test]
+fn a_sweep_is_the_replays_of_all_combinations() {
+    let trace = sample("openworld.hreel");
+    let vary = [
+        "--vary",
+        "virtual.slice_shift=14..16",
+        "--vary",
+        "virtual.lru_entries=0,64",
+    ];
+    let swept = json("sweep", &trace, &vary);
+    let rows = swept["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let [shift, entries] = [0, 1].map(|at| row["values"][at].as_str().unwrap());
+        let shift = format!("virtual.slice_shift={shift}");
+        let entries = format!("virtual.lru_entries={entries}");
+        let words = ["--model", "virtual", "--set", &shift, "--set", &entries];
+        let alone = json("replay", &trace, &words);
+        let alone = &alone["models"][0];
+        assert_eq!(row["peak_held"], alone["peak_held"]);
+        assert_eq!(row["mean_waste"], alone["mean_waste"]);
+        assert_eq!(row["failures"], alone["tally"]["failures"]);
+    }
+    assert!(rows.iter().any(|row| row["best"] == true));
+}
+
+#[test]
+fn rules_see_segments_contexts_phases_sites_and_threads() {
+    let scratch = Scratch::new();
+    let name = |id: u32, text: &'static str| Definition::Name {
+        id: heapreel_format::NameId(id),
+        text: text.into(),
+    };
+    let thread = Definition::ThreadName {
+        id: ThreadId(2),
+        name: "audio".into(),
+    };
+    let trace = TraceBuilder::new()
+        .define(name(1, "loading"))
+        .define(thread)
+        .stack(1, Entry::Malloc, &[0x1001])
+        .frame_mark(1, 1_500, 0)
+        .alloc(1, 2_000, 2_010, 0x1000, 100, 1)
+        .frame_mark(1, 2_500, 0)
+        .rare(
+            1,
+            2_600,
+            Rare::PhaseBegin {
+                name: heapreel_format::NameId(1),
+            },
+        )
+        .alloc(1, 2_700, 2_710, 0x2000, 100, 1)
+        .alloc(2, 2_700, 2_720, 0x3000, 100, 1)
+        .rare(
+            1,
+            2_800,
+            Rare::PhaseEnd {
+                name: heapreel_format::NameId(1),
+            },
+        )
+        .frame_mark(1, 3_000, 0)
+        .alloc(1, 3_100, 3_110, 0x4000, 100, 1);
+    let trace = written(&scratch, &trace.bytes());
+    let file = scratch.join("heapreel.toml");
+    let routed = |rule: &str| {
+        let text = format!(
+            "[layout]\ndefault = \"general\"\ninstance.general.model = \"heap\"\n\
+             instance.other.model = \"heap\"\n[[layout.rule]]\ninto = \"other\"\n{rule}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let replayed = json("replay", &trace, &["--layout", file.to_str().unwrap()]);
+        number(&replayed, "/models/0/instances/1/routed")
+    };
+    assert_eq!(routed("phase = \"load*\""), 2);
+    assert_eq!(routed("thread = \"audio\""), 1);
+    assert_eq!(routed("frames = \"0..1\""), 1);
+    assert_eq!(routed("segment = \"Default\""), 4);
+    assert_eq!(routed("site = \"0x1001\""), 4);
+    assert_eq!(routed("site = \"nobody\""), 0);
+}

@@ -17,6 +17,7 @@ pub mod recover;
 pub mod replay;
 pub mod report;
 pub mod spikes;
+pub mod sweep;
 pub mod symbols;
 mod text;
 pub mod view;

@@ -19,7 +19,7 @@ pub use frames::{FrameSort, frames_csv, frames_document};
 pub use info::info_document;
 pub use leaks::leaks_document;
 pub use markdown::markdown;
-pub use models::{compare_document, replay_document};
+pub use models::{compare_document, replay_document, sweep_document};
 pub use spikes::spikes_document;
 pub use text::text;
 pub use whole::report_document;

@@ -16,12 +16,14 @@ mod configuration;
 mod csv;
 mod exits;
 mod feeder;
+mod phases;
 mod placements;
 mod registry;
 mod replay;
 mod report;
 mod run;
 mod scene;
+mod sweep;
 mod trace_names;
 
 pub use call::{Call, CallKind};
@@ -39,3 +41,4 @@ pub use report::{
 };
 pub use run::Run;
 pub use scene::{Scene, TraceSegment, TraceThread};
+pub use sweep::{Swept, SweptRow, Vary, combinations, mark_best};

@@ -1,6 +1,7 @@
 //! The trace's names, for the rules of a layout.
 
 use super::Scene;
+use super::phases::phases_of_frames;
 use crate::analysis::naming::Naming;
 use heapreel_format::{ContextId, Trace};
 use heapreel_models::SegmentId;
@@ -16,6 +17,8 @@ pub(super) struct TraceNames {
     sites: Vec<Vec<u32>>,
     /// By a context's position: its name and those around it.
     contexts: Vec<Vec<String>>,
+    /// By game frame: the phases that it lies in.
+    phases: Vec<Vec<String>>,
 }
 
 /// Contexts around a context that are looked at; a damaged trace may have a ring of them.
@@ -29,6 +32,7 @@ impl TraceNames {
             functions: Vec::new(),
             sites: Vec::new(),
             contexts: scene.contexts.iter().map(|id| around(trace, *id)).collect(),
+            phases: phases(trace),
         };
         names.name_sites(trace, scene);
         names
@@ -54,6 +58,19 @@ impl TraceNames {
             self.sites.push(site);
         }
     }
+}
+
+/// The names of the phases of each frame; no frames where nothing was named.
+fn phases(trace: &Trace) -> Vec<Vec<String>> {
+    let names = &trace.definitions().names;
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let name = |id| names.get(&id).cloned();
+    phases_of_frames(trace)
+        .into_iter()
+        .map(|frame| frame.into_iter().filter_map(name).collect())
+        .collect()
 }
 
 /// The names of a context and of those around it, the innermost first.
@@ -89,6 +106,11 @@ impl Names for TraceNames {
 
     fn context(&self, context: u32, each: &mut dyn FnMut(&str)) {
         let names = self.contexts.get(context as usize).into_iter().flatten();
+        names.for_each(|name| each(name));
+    }
+
+    fn phases(&self, frame: u32, each: &mut dyn FnMut(&str)) {
+        let names = self.phases.get(frame as usize).into_iter().flatten();
         names.for_each(|name| each(name));
     }
 }
