@@ -2,7 +2,7 @@
 
 use crate::symbols::{ModuleFile, ModuleOutcome, Options, ResolvedModule, resolve_modules};
 use heapreel_format::{ModuleDef, SymbolFrame, SymbolTable, Trace};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What became of one module's addresses.
 #[derive(Clone, Debug)]
@@ -137,15 +137,24 @@ fn addresses_by_module(trace: &Trace) -> (Vec<Asked<'_>>, usize) {
 
 /// Finds the module at an address in a generation.
 pub struct ModuleMap<'t> {
-    modules: Vec<&'t ModuleDef>,
+    /// By where they begin; those of one place in the order in which they were met.
+    places: BTreeMap<u64, Vec<&'t ModuleDef>>,
 }
+
+/// Places below an address that are looked at: modules hardly overlap, even over time.
+const PLACES: usize = 64;
 
 impl<'t> ModuleMap<'t> {
     /// Of all modules that the trace names.
     pub fn new(trace: &'t Trace) -> ModuleMap<'t> {
-        let mut modules: Vec<_> = trace.definitions().modules.values().collect();
-        modules.sort_by_key(|module| (module.generation, module.id));
-        ModuleMap { modules }
+        let mut places: BTreeMap<u64, Vec<&ModuleDef>> = BTreeMap::new();
+        for module in trace.definitions().modules.values() {
+            places.entry(module.start).or_default().push(module);
+        }
+        for modules in places.values_mut() {
+            modules.sort_by_key(|module| (module.generation, module.id));
+        }
+        ModuleMap { places }
     }
 
     /// The module that held the return address `address` in `generation`: of those met
@@ -154,11 +163,12 @@ impl<'t> ModuleMap<'t> {
         // A call that never returns may be a function's last instruction: its return
         // address is then the module's end.
         let call = address.wrapping_sub(1);
-        self.modules
-            .iter()
-            .rev()
-            .find(|m| m.generation <= generation && (m.start..m.end).contains(&call))
-            .copied()
+        let below = self.places.range(..=call).rev().take(PLACES);
+        let latest = below.filter_map(|(_, modules)| {
+            let met = modules.partition_point(|module| module.generation <= generation);
+            modules[..met].last().filter(|module| call < module.end)
+        });
+        latest.max_by_key(|m| (m.generation, m.id)).copied()
     }
 }
 
@@ -261,6 +271,21 @@ mod tests {
         assert_eq!(id(3, 0x1000), None);
         assert_eq!(id(3, 0x2000), Some(2));
         assert_eq!(id(3, 0x2001), None);
+    }
+
+    #[test]
+    fn libraries_that_take_turns_at_a_place_are_told_apart() {
+        let mut trace = TraceBuilder::new();
+        for generation in 0..1000 {
+            let path = ["/wolf.so", "/deer.so"][generation as usize % 2];
+            trace = trace.define(module(generation + 1, generation, 0x5000, path));
+        }
+        let trace = Trace::from_bytes(trace.bytes()).unwrap();
+        let modules = ModuleMap::new(&trace);
+        for generation in 0..1000 {
+            let found = modules.find(generation, 0x5010).map(|m| m.id);
+            assert_eq!(found, Some(generation + 1));
+        }
     }
 
     #[test]

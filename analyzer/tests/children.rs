@@ -3,22 +3,14 @@
 
 mod support;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use support::compile;
-use support::record::{Recording, assert_sound, info, record, record_with};
+use support::record::{Recording, assert_sound, info, record_with};
 use support::run::{plain, run};
 use support::scratch::Scratch;
-
-/// Runs a command alone and recorded: both must say the same and end the same.
-#[track_caller]
-fn assert_undisturbed(program: &Path, arguments: &[&str]) -> Recording {
-    let alone = plain(program, arguments);
-    let recording = record(program, arguments);
-    let ran = &recording.ran;
-    assert_eq!(ran.stdout, alone.stdout, "{ran:?}");
-    assert_eq!(ran.shell_code(), alone.shell_code(), "{ran:?}");
-    recording
-}
+use support::tally;
+use support::undisturbed::{assert_undisturbed, assert_undisturbed_and_sound, last_line};
 
 /// The last line names the trace of `game`, and that trace is whole.
 #[track_caller]
@@ -109,65 +101,146 @@ fn the_game_among_helpers_with_more_or_fewer_events() {
     assert_names_the_game(&recording, &game);
 }
 
-/// Each way to make a process, from a program whose threads allocate meanwhile.
+/// Each way to make a process, from a program whose threads allocate meanwhile; so many
+/// traces come of it, those of processes that did little left out.
 #[track_caller]
-fn assert_way_undisturbed(way: &str) {
+fn assert_way_undisturbed(way: &str, traces: RangeInclusive<usize>) {
     let (Some(game), Some(processes)) = (compile::c("game.c"), compile::c("processes.c")) else {
         return;
     };
-    let recording = assert_undisturbed(&processes, &[way, &game.display().to_string()]);
-    let traces = recording.scratch.traces();
-    assert!(!traces.is_empty(), "{:?}", recording.ran);
-    for trace in traces {
-        assert_sound(&info(&trace, &[]));
-    }
+    let recording = assert_undisturbed_and_sound(&processes, &[way, &game.display().to_string()]);
+    let found = recording.scratch.traces().len();
+    assert!(
+        traces.contains(&found),
+        "{found} traces {:?}",
+        recording.ran
+    );
 }
+
+/// Traces of the program and of each program that its twelve children became.
+const WITH_PROGRAMS: RangeInclusive<usize> = 13..=13;
+const ALONE: RangeInclusive<usize> = 1..=1;
 
 #[test]
 fn fork_with_threads_running() {
-    assert_way_undisturbed("fork");
+    assert_way_undisturbed("fork", ALONE);
+}
+
+#[test]
+fn forks_of_forks() {
+    assert_way_undisturbed("two-forks", ALONE);
+}
+
+#[test]
+fn fork_on_another_thread_than_the_first() {
+    assert_way_undisturbed("fork-on-a-thread", ALONE);
 }
 
 #[test]
 fn fork_without_handlers() {
-    assert_way_undisturbed("raw-fork");
+    assert_way_undisturbed("raw-fork", ALONE);
+    assert_way_undisturbed("raw-fork-alone", ALONE);
 }
 
 #[test]
 fn fork_and_exec() {
-    assert_way_undisturbed("fork-exec");
+    assert_way_undisturbed("fork-exec", WITH_PROGRAMS);
+}
+
+/// `execle` takes any number of arguments and is not passed through us: the one child whose
+/// environment it sets is not recorded.
+#[test]
+fn the_exec_family() {
+    assert_way_undisturbed("exec-family", 12..=12);
 }
 
 #[test]
 fn vfork_and_exec() {
-    assert_way_undisturbed("vfork");
+    assert_way_undisturbed("vfork", WITH_PROGRAMS);
+}
+
+#[test]
+fn vfork_and_exit() {
+    assert_way_undisturbed("vfork-exit", ALONE);
+}
+
+#[test]
+fn vfork_and_an_exec_that_fails() {
+    assert_way_undisturbed("vfork-missing", ALONE);
+}
+
+#[test]
+fn clone_as_runtimes_do_it() {
+    assert_way_undisturbed("clone", WITH_PROGRAMS);
 }
 
 #[test]
 fn posix_spawn() {
-    assert_way_undisturbed("spawn");
+    assert_way_undisturbed("spawn", WITH_PROGRAMS);
+}
+
+#[test]
+fn posix_spawn_with_actions_attributes_and_an_environment() {
+    assert_way_undisturbed("spawn-with-actions", WITH_PROGRAMS);
 }
 
 #[test]
 fn exec_in_place() {
-    assert_way_undisturbed("exec");
+    // The threads may not have done much yet.
+    assert_way_undisturbed("exec", 1..=2);
 }
 
 #[test]
 fn system() {
-    assert_way_undisturbed("system");
+    assert_way_undisturbed("system", WITH_PROGRAMS);
 }
 
 #[test]
 fn popen() {
-    assert_way_undisturbed("popen");
+    assert_way_undisturbed("popen", WITH_PROGRAMS);
+}
+
+/// Whatever it closes, the daemon writes into its own file alone and is recorded to its end.
+#[track_caller]
+fn assert_daemon_recorded(how: &str) {
+    let Some(program) = compile::c("daemon.c") else {
+        return;
+    };
+    let recording = assert_undisturbed_and_sound(&program, &[how]);
+    assert!(
+        recording
+            .ran
+            .stdout
+            .contains("launcher 11, daemon 13, 3000 lines intact"),
+        "{:?}",
+        recording.ran
+    );
+    tally::assert_equal(
+        &last_line(&recording),
+        &recording.info_between("daemon begin", "daemon end"),
+    );
+}
+
+#[test]
+fn a_daemon_that_closes_one_descriptor_after_the_other() {
+    assert_daemon_recorded("loop");
+}
+
+#[test]
+fn a_daemon_that_closes_a_range_of_descriptors() {
+    assert_daemon_recorded("range");
+}
+
+#[test]
+fn a_daemon_that_closes_all_from_the_first_descriptor() {
+    assert_daemon_recorded("from");
 }
 
 #[test]
 fn programs_nobody_here_wrote() {
     let source = compile::programs().join("hello.c").display().to_string();
     for (program, script) in [
-        ("ldd", "ldd /bin/sh | grep -c libc.so".to_owned()),
+        ("ldd", format!("ldd /bin/sh | {WITHOUT_ADDRESSES}")),
         ("bash", "bash -c 'for i in 1 2 3; do echo $i; done | while read n; do echo got $n; done; exit 6'".to_owned()),
         ("python3", "python3 -c 'import subprocess, sys; print(subprocess.run([\"echo\", \"hi\"]).returncode); sys.exit(5)'".to_owned()),
         ("gcc", format!("gcc -O1 -S -o - {source} | grep -c main")),
@@ -177,6 +250,21 @@ fn programs_nobody_here_wrote() {
             let recording = assert_shell_undisturbed(&script);
             assert_eq!(recording.ran.code, plain("/bin/sh".as_ref(), &sh(&script)).code);
         }
+    }
+}
+
+/// Where a library lies differs from run to run.
+const WITHOUT_ADDRESSES: &str = "sed 's/0x[0-9a-f]*//'";
+
+/// What else is preloaded is listed, ours is not.
+#[test]
+fn the_libraries_that_the_loader_lists() {
+    for preload in ["libm.so.6", "libm.so.6:$LD_PRELOAD", "$LD_PRELOAD", ""] {
+        let script = format!(
+            "LD_PRELOAD={preload} LD_TRACE_LOADED_OBJECTS=1 /bin/sh -c 'not run' | {WITHOUT_ADDRESSES}"
+        );
+        let recording = assert_shell_undisturbed(&script);
+        assert!(recording.ran.stdout.contains("libc.so.6"));
     }
 }
 

@@ -4,10 +4,11 @@
 mod support;
 
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::Path;
-use support::record::{assert_sound, record};
+use std::path::{Path, PathBuf};
+use support::record::{Recording, assert_sound, record};
 use support::run::plain;
 use support::scratch::Scratch;
+use support::undisturbed::{assert_undisturbed, assert_undisturbed_and_sound};
 use support::{compile, number, tally};
 
 /// Debian's names; other distributions keep the libraries elsewhere.
@@ -18,15 +19,20 @@ const LIBRARY_FOLDERS: [&str; 4] = [
     "/usr/local/lib",
 ];
 
+fn installed(library: &str, package: &str) -> Option<PathBuf> {
+    let paths = LIBRARY_FOLDERS.map(|folder| Path::new(folder).join(library));
+    let found = paths.into_iter().find(|path| path.exists());
+    if found.is_none() {
+        compile::skipped(&format!("{library} is not installed (Debian: {package})"));
+    }
+    found
+}
+
 /// The tally of tally.c with another malloc below: the preload library stands in front of
 /// it, and the counts are as exact as with glibc's.
 fn assert_exact_over(library: &str, package: &str) {
-    let installed = LIBRARY_FOLDERS
-        .iter()
-        .map(|folder| Path::new(folder).join(library))
-        .find(|p| p.exists());
-    let Some(installed) = installed else {
-        return compile::skipped(&format!("{library} is not installed (Debian: {package})"));
+    let Some(installed) = installed(library, package) else {
+        return;
     };
     let Some(program) = compile::c_with("tally.c", &[&installed.display().to_string()]) else {
         return;
@@ -50,27 +56,93 @@ fn linked_with_mimalloc() {
     assert_exact_over("libmimalloc.so.2", "libmimalloc2.0");
 }
 
+/// The whole allocator within the executable, which hands its malloc to every library: one
+/// line says that nothing is seen, and the program is as it was.
+fn assert_told_of_static(library: &str, package: &str) {
+    let Some(archive) = installed(library, package) else {
+        return;
+    };
+    let archive = archive.display().to_string();
+    let flags = [
+        "-Wl,--whole-archive",
+        &archive,
+        "-Wl,--no-whole-archive",
+        "-lm",
+        "-lstdc++",
+    ];
+    let Some(program) = compile::c_with("game.c", &flags) else {
+        return;
+    };
+    let recording = assert_undisturbed(&program, &["6", "100", "own"]);
+    assert_named_as_provider(&recording, &program);
+}
+
+#[test]
+fn jemalloc_within_the_executable() {
+    assert_told_of_static("libjemalloc.a", "libjemalloc-dev");
+}
+
+#[test]
+fn mimalloc_within_the_executable() {
+    assert_told_of_static("libmimalloc.a", "none; build it from source");
+}
+
 #[test]
 fn malloc_within_the_executable() {
     let Some(program) = compile::c("own_malloc.c") else {
         return;
     };
-    let alone = plain::<&str>(&program, &[]);
-    let recording = record::<&str>(&program, &[]);
+    let recording = assert_undisturbed(&program, &[]);
+    assert_named_as_provider(&recording, &program);
+}
+
+/// As browsers start their processes: by /proc/self/exe.
+#[test]
+fn malloc_within_an_executable_started_by_a_link() {
+    let Some(program) = compile::c("own_malloc.c") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let link = scratch.join("link");
+    std::os::unix::fs::symlink(&program, &link).expect("a link");
+    let recording = assert_undisturbed(&link, &[]);
+    assert_named_as_provider(&recording, &program);
+}
+
+#[track_caller]
+fn assert_named_as_provider(recording: &Recording, program: &Path) {
     let ran = &recording.ran;
-    assert_eq!(
-        (&ran.stdout, ran.code),
-        (&alone.stdout, alone.code),
-        "{ran:?}"
-    );
     let name = program.file_name().expect("a name").to_string_lossy();
-    let lines: Vec<&str> = ran
-        .stderr
-        .lines()
-        .filter(|line| line.contains("malloc"))
-        .collect();
+    let lines = ran.stderr.lines().filter(|line| line.contains("malloc,"));
+    let lines: Vec<&str> = lines.collect();
     assert_eq!(lines.len(), 1, "one line says why nothing is seen: {ran:?}");
     assert!(lines[0].contains(&*name), "it names the provider: {ran:?}");
+}
+
+/// Its own calls go nowhere where they could be seen; what the C library asks for by itself
+/// is seen, and is not all.
+#[track_caller]
+fn assert_told_of_hidden(flags: &[&str], word: &str) {
+    let Some(program) = compile::c_with("own_malloc.c", flags) else {
+        return;
+    };
+    let recording = assert_undisturbed_and_sound(&program, &[]);
+    let said = recording.ran.stderr.lines();
+    let said: Vec<&str> = said
+        .filter(|line| line.contains("not in the trace"))
+        .collect();
+    assert_eq!(said.len(), 1, "{:?}", recording.ran);
+    assert!(said[0].contains(word), "{said:?}");
+}
+
+#[test]
+fn a_hidden_malloc_within_the_executable() {
+    assert_told_of_hidden(&["-fvisibility=hidden"], "linked into the program");
+}
+
+#[test]
+fn a_hidden_malloc_within_an_executable_without_names() {
+    assert_told_of_hidden(&["-fvisibility=hidden", "-s"], "asks no library for memory");
 }
 
 /// The blocks come from malloc all the same, each once.

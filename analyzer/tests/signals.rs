@@ -1,6 +1,5 @@
 //! Control flow that a recorder may disturb or be disturbed by: signal handlers that
-//! allocate or jump away, stacks that are not the thread's own, exceptions, libraries that
-//! come and go.
+//! allocate or jump away, stacks that are not the thread's own, exceptions.
 
 mod support;
 
@@ -8,6 +7,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use support::record::{Recording, assert_sound, info_at_any_rate, record};
 use support::run::plain;
+use support::undisturbed::{assert_undisturbed_and_sound, last_line};
 use support::{compile, number, tally};
 
 /// Recorded, a program must end as it does alone.
@@ -45,6 +45,22 @@ fn assert_counts_unchanged_by(mode: &str, runs: &str) {
 #[test]
 fn a_timer_of_1_khz_allocates() {
     assert_counts_unchanged_by("timer", "300");
+}
+
+#[test]
+fn the_process_timer_of_1_khz_allocates() {
+    assert_counts_unchanged_by("itimer", "300");
+}
+
+/// A stack of 16 KiB above a closed page.
+#[test]
+fn a_timer_of_1_khz_allocates_on_the_alternate_stack() {
+    assert_counts_unchanged_by("alternate", "300");
+}
+
+#[test]
+fn a_timer_of_1_khz_allocates_on_any_of_four_threads() {
+    assert_counts_unchanged_by("threads", "300");
 }
 
 /// An event of a handler that interrupted a handler within the recorder may be lost; then it
@@ -123,6 +139,11 @@ fn a_handler_on_the_alternate_stack() {
 }
 
 #[test]
+fn threads_on_the_smallest_stacks() {
+    assert_exact_on_stack("minimal");
+}
+
+#[test]
 fn deep_recursion() {
     assert_exact_on_stack("deep");
 }
@@ -132,34 +153,53 @@ fn stack_frames_of_unknown_size() {
     assert_exact_on_stack("alloca");
 }
 
-#[test]
-fn exceptions_and_jumps() {
+/// Each request that was refused in the end is one failed allocation, however often the
+/// program's handler was asked.
+#[track_caller]
+fn assert_refusals_seen(mode: &str) {
     let Some(program) = compile::cpp("exceptions.cpp") else {
         return;
     };
-    for mode in ["throw", "bad_alloc", "handler", "longjmp", "threads"] {
-        let recording = recorded(&program, &[mode]);
-        assert_eq!(
-            recording.ran.stdout,
-            plain(&program, &[mode]).stdout,
-            "{mode}"
-        );
-    }
+    let recording = assert_undisturbed_and_sound(&program, &[mode]);
+    tally::assert_equal(&last_line(&recording), &recording.info());
 }
 
-/// The blocks that the library's last visits left are all there is.
 #[test]
-fn a_library_is_loaded_a_thousand_times() {
-    let Some(library) = compile::c_with("plugin.c", &["-shared", "-fPIC"]) else {
-        return;
-    };
-    let Some(program) = compile::c("reload.c") else {
-        return;
-    };
-    let recording = recorded(&program, &[&library.display().to_string(), "1000"]);
-    let live = number(&recording.info(), "live_bytes");
-    assert!(
-        (64 * 70007..64 * 70007 + 1_000_000).contains(&live),
-        "{live} live bytes"
-    );
+fn exceptions() {
+    assert_refusals_seen("throw");
+}
+
+#[test]
+fn exceptions_through_more_stack_frames_than_a_backtrace_has() {
+    assert_refusals_seen("far");
+}
+
+#[test]
+fn exceptions_on_many_threads() {
+    assert_refusals_seen("threads");
+}
+
+#[test]
+fn bad_alloc_of_each_form_of_operator_new() {
+    assert_refusals_seen("bad_alloc");
+}
+
+#[test]
+fn a_new_handler_throws() {
+    assert_refusals_seen("handler");
+}
+
+#[test]
+fn a_new_handler_gives_a_reserve_back() {
+    assert_refusals_seen("reserve");
+}
+
+#[test]
+fn a_new_handler_throws_within_a_form_that_does_not() {
+    assert_refusals_seen("nothrow");
+}
+
+#[test]
+fn jumps_over_stack_frames() {
+    assert_refusals_seen("longjmp");
 }

@@ -264,6 +264,25 @@ pub enum Definition<'a> {
         /// How many of them were different.
         differing: u64,
     },
+    /// Records that were published and that the trace could not take: their numbers are
+    /// no gap of unknown size.
+    Dropped {
+        /// Whose.
+        id: ThreadId,
+        /// They are of the stream of its signal handlers.
+        nested: bool,
+        /// Number of the first one.
+        first: u64,
+        /// How many.
+        records: u64,
+        /// How many of them were events.
+        events: u64,
+    },
+    /// The program gave system calls up, some that the recorder had made until then.
+    Confined {
+        /// Children that it forks can still be recorded.
+        children: bool,
+    },
 }
 
 impl Definition<'_> {

@@ -65,3 +65,10 @@ pub enum WriteError {
     #[error("a record is too large for the format")]
     TooLarge,
 }
+
+impl WriteError {
+    /// The file was removed while it was written: nobody will ever read it.
+    pub fn file_is_gone(&self) -> bool {
+        matches!(self, WriteError::Io(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}

@@ -164,6 +164,8 @@ pub enum Ended {
     Stopped,
     /// `heapreel record` ended while the program went on.
     RecorderLeft,
+    /// The program gave up what it takes to record, as the clock, and went on.
+    Confined,
 }
 
 impl Ended {
@@ -182,6 +184,10 @@ impl fmt::Display for Ended {
             Ended::Unknown => write!(f, "ended, nobody saw how"),
             Ended::Stopped => write!(f, "recording stopped by the program"),
             Ended::RecorderLeft => write!(f, "recording ended before the program did"),
+            Ended::Confined => write!(
+                f,
+                "recording ended when the program gave up what it takes to record"
+            ),
         }
     }
 }

@@ -37,6 +37,10 @@ pub struct Health {
     pub unwinds_checked: u64,
     /// How many of them were different.
     pub unwinds_differing: u64,
+    /// The program gave system calls up that would have told more.
+    pub confined: bool,
+    /// Children that it forked after that were not recorded.
+    pub children_unrecorded: bool,
     /// The program may still be running.
     pub running: bool,
 }
@@ -44,7 +48,7 @@ pub struct Health {
 impl Health {
     /// Every event that happened is here.
     pub fn complete(&self) -> bool {
-        self.ended.is_some()
+        self.ended.is_some_and(|how| how != Ended::Confined)
             && !self.cut
             && self.damage.is_empty()
             && self.missing_records == 0
@@ -81,6 +85,18 @@ impl Health {
                 "{} records were found in the spill",
                 self.from_spill
             ));
+        }
+        if self.children_unrecorded {
+            lines.push(
+                "children that the program forked after it gave system calls up are not recorded"
+                    .to_owned(),
+            );
+        }
+        if self.confined {
+            lines.push(
+                "the program gave system calls up: some causes of slow calls and names of threads are not known"
+                    .to_owned(),
+            );
         }
         if self.stacks_cut > 0 {
             lines.push(format!(

@@ -171,7 +171,7 @@ pub struct ThreadDef {
     pub role: Role,
     /// Records it published, once known.
     pub records: Option<u64>,
-    /// Events it lost.
+    /// Events it lost, those among [`Definitions::dropped`] included.
     pub lost: u64,
 }
 
@@ -198,6 +198,9 @@ pub struct Definitions {
     pub heaps: BTreeMap<HeapId, (String, HeapKind, HeapId, u64)>,
     /// Instants on both clocks: ticks, CLOCK_MONOTONIC nanoseconds.
     pub clock_pairs: Vec<(u64, u64)>,
+    /// Records that the trace could not take: thread, nested, first number → records and
+    /// events.
+    pub dropped: BTreeMap<(ThreadId, bool, u64), (u64, u64)>,
     /// Ticks that recording costs: an allocation, a deallocation, the clock alone.
     pub calibration: Option<(u32, u32, u32)>,
 }
@@ -217,7 +220,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens the trace at `path`, together with its spill where that is still there.
+    /// Opens the trace at `path`, together with its spill where that is still there; or a
+    /// spill alone, where whoever was to write the trace did not live to begin it.
     ///
     /// # Errors
     ///
@@ -231,11 +235,20 @@ impl Trace {
         if !facts.is_file() {
             return Trace::from_stream(file);
         }
-        let trace = Trace::scan(Box::new(OpenFile {
-            file,
-            length: facts.len(),
-        }))?;
-        Ok(trace.with_spill())
+        let length = facts.len();
+        match Trace::scan(Box::new(OpenFile { file, length })) {
+            Ok(trace) => Ok(trace.with_spill()),
+            Err(ReadError::NotATrace) => Trace::of_spill(path).ok_or(ReadError::NotATrace),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All that is known of a program whose trace was never begun.
+    fn of_spill(path: &Path) -> Option<Trace> {
+        let mut header = SpillMap::open(path).ok()?.info().ok()?;
+        header.spill = path.to_str()?.to_owned();
+        let trace = Trace::from_bytes(header.to_bytes()).ok()?;
+        Some(trace.with_spill())
     }
 
     /// Reads a trace that lies in memory.
@@ -594,6 +607,22 @@ impl Trace {
                 self.health.unwinds_checked = checked;
                 self.health.unwinds_differing = differing;
             }
+            Definition::Dropped {
+                id,
+                nested,
+                first,
+                records,
+                events,
+            } => {
+                let known = known.dropped.insert((id, nested, first), (records, events));
+                if known.is_none() {
+                    self.lose(id, events);
+                }
+            }
+            Definition::Confined { children } => {
+                self.health.confined = true;
+                self.health.children_unrecorded |= !children;
+            }
             Definition::InFlight { id, address, start } => {
                 self.in_flight.push(InFlight {
                     thread: id,
@@ -605,11 +634,19 @@ impl Trace {
     }
 
     fn take_totals(&mut self, id: ThreadId, records: u64, lost: u64) {
-        self.health.lost_events = self.health.lost_events.saturating_add(lost);
+        self.lose(id, lost);
         if id.0 != 0 {
             let thread = self.definitions.threads.entry(id).or_default();
             thread.records = Some(records);
-            thread.lost = thread.lost.saturating_add(lost);
+        }
+    }
+
+    /// Counts events that were lost; thread 0 is none that is known.
+    fn lose(&mut self, id: ThreadId, events: u64) {
+        self.health.lost_events = self.health.lost_events.saturating_add(events);
+        if id.0 != 0 {
+            let thread = self.definitions.threads.entry(id).or_default();
+            thread.lost = thread.lost.saturating_add(events);
         }
     }
 
@@ -724,10 +761,7 @@ impl Trace {
             }
             let first = entry.header.first_number;
             let behind = first.saturating_add(u64::from(entry.header.count));
-            self.health.missing_records = self
-                .health
-                .missing_records
-                .saturating_add(first.saturating_sub(next));
+            self.miss(key, next, first);
             if behind <= next {
                 continue;
             }
@@ -750,11 +784,25 @@ impl Trace {
                 .get(&thread)
                 .and_then(|t| t.records)
                 .unwrap_or(0);
-            self.health.missing_records = self
-                .health
-                .missing_records
-                .saturating_add(told.saturating_sub(next));
+            self.miss((thread, false), next, told);
         }
+    }
+
+    /// Counts the records `from..to` of a stream as missing, but for those that are known
+    /// to have been dropped: they count as lost events.
+    fn miss(&mut self, (thread, nested): (ThreadId, bool), from: u64, to: u64) {
+        if to <= from {
+            return;
+        }
+        let of_stream = (thread, nested, 0)..(thread, nested, to);
+        let explained = self.definitions.dropped.range(of_stream);
+        let explained = explained.map(|((.., first), (records, _))| {
+            let behind = first.saturating_add(*records).min(to);
+            behind.saturating_sub((*first).max(from))
+        });
+        let explained = explained.fold(0, u64::saturating_add);
+        let missing = (to - from).saturating_sub(explained);
+        self.health.missing_records = self.health.missing_records.saturating_add(missing);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Rewrites a broken trace as a whole one.
 
-use crate::definition::Definition;
+use crate::definition::{Definition, ThreadId};
 use crate::error::{ReadError, WriteError};
 use crate::header::Ended;
-use crate::reader::{ChunkEntry, Trace};
+use crate::reader::{ChunkEntry, Definitions, Trace};
 use crate::writer::{TraceWriter, encode_definition};
 use std::borrow::Cow;
 use std::io::Write;
@@ -140,14 +140,28 @@ fn all_definitions(trace: &Trace) -> Vec<Definition<'_>> {
             id: *id,
             role: thread.role,
         });
-        if thread.records.is_some() || thread.lost > 0 {
+        let lost = thread
+            .lost
+            .saturating_sub(dropped(known, |thread| thread == *id));
+        if thread.records.is_some() || lost > 0 {
             all.push(Definition::ThreadTotals {
                 id: *id,
                 records: thread.records.unwrap_or(0),
-                lost: thread.lost,
+                lost,
             });
         }
     }
+    all.extend(nameless_losses(trace));
+    let stretches = known.dropped.iter();
+    all.extend(stretches.map(
+        |((id, nested, first), (records, events))| Definition::Dropped {
+            id: *id,
+            nested: *nested,
+            first: *first,
+            records: *records,
+            events: *events,
+        },
+    ));
     all.extend(
         known
             .segments
@@ -229,7 +243,31 @@ fn all_definitions(trace: &Trace) -> Vec<Definition<'_>> {
             differing: trace.health().unwinds_differing,
         });
     }
+    if trace.health().confined {
+        all.push(Definition::Confined {
+            children: !trace.health().children_unrecorded,
+        });
+    }
     all
+}
+
+/// Events that the trace could not take, of the threads chosen.
+fn dropped(known: &Definitions, is_chosen: impl Fn(ThreadId) -> bool) -> u64 {
+    let stretches = known.dropped.iter();
+    let chosen = stretches.filter(|((id, ..), _)| is_chosen(*id));
+    chosen.map(|(_, (_, events))| *events).sum()
+}
+
+/// Events that no thread is known to have lost: those that only the spill told of.
+fn nameless_losses(trace: &Trace) -> Option<Definition<'static>> {
+    let threads = trace.definitions().threads.values();
+    let of_threads: u64 = threads.map(|thread| thread.lost).sum();
+    let lost = trace.health().lost_events.saturating_sub(of_threads);
+    (lost > 0).then_some(Definition::ThreadTotals {
+        id: ThreadId(0),
+        records: 0,
+        lost,
+    })
 }
 
 fn stacks(trace: &Trace) -> Vec<Definition<'static>> {

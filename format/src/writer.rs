@@ -58,6 +58,10 @@ impl TraceFile {
 impl Write for TraceFile {
     /// Writes all of `bytes` or nothing of it.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if is_removed(&self.file)? {
+            let gone = "the file was removed while it was written";
+            return Err(io::Error::new(io::ErrorKind::NotFound, gone));
+        }
         if kill_point::is_armed(KillPoint::DrainHalfAppended) && self.good > 0 {
             return self.write_in_halves(bytes);
         }
@@ -75,10 +79,26 @@ impl Write for TraceFile {
     }
 }
 
+/// Whether the file has no name any more: what is written to it nobody will find.
+#[cfg(unix)]
+fn is_removed(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(file.metadata()?.nlink() == 0)
+}
+
+/// A file that is open cannot be removed here.
+#[cfg(not(unix))]
+fn is_removed(_file: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// Writes chunks to a sink; whole chunks only, at [`TraceWriter::flush`].
 pub struct TraceWriter<W: Write> {
     sink: W,
     pending: Vec<u8>,
+    /// Bytes of the header, at the front of what is pending, until it is written: nothing
+    /// behind it could be read without it.
+    header: usize,
     payload: Vec<u8>,
     /// Chunks of a thread that are yet to be written as they are.
     plain: HashMap<ThreadId, u32>,
@@ -95,9 +115,11 @@ const LEFT_PLAIN: u32 = 15;
 impl<W: Write> TraceWriter<W> {
     /// Begins a trace: the header goes out with the first flush.
     pub fn new(sink: W, header: &FileHeader) -> Self {
+        let pending = header.to_bytes();
         TraceWriter {
             sink,
-            pending: header.to_bytes(),
+            header: pending.len(),
+            pending,
             payload: Vec::new(),
             plain: HashMap::new(),
         }
@@ -108,6 +130,7 @@ impl<W: Write> TraceWriter<W> {
         TraceWriter {
             sink,
             pending: Vec::new(),
+            header: 0,
             payload: Vec::new(),
             plain: HashMap::new(),
         }
@@ -258,14 +281,18 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// The sink's; what was pending is then dropped, so that the next flush begins
-    /// at a chunk's start. The sink has to take back what it wrote of it.
+    /// The sink's; what was pending is then dropped, all but the file's header, so that
+    /// the next flush begins at a chunk's start. The sink has to take back what it wrote
+    /// of it.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         let written = self
             .sink
             .write_all(&self.pending)
             .and_then(|()| self.sink.flush());
-        self.pending.clear();
+        if written.is_ok() {
+            self.header = 0;
+        }
+        self.pending.truncate(self.header);
         Ok(written?)
     }
 

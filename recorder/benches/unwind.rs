@@ -9,7 +9,7 @@ mod unwind;
 use std::hint::black_box;
 use std::time::Instant;
 
-use unwind::{End, StackBounds, forget_modules, here, init, walk};
+use unwind::{End, Frame, KnownStack, StackBounds, forget_modules, here, init, walk};
 
 const ROUNDS: usize = 41;
 const WALKS: usize = 20_000;
@@ -44,8 +44,12 @@ fn main() {
         report(&format!("{limit:6}"), limit, &mut walk_many);
     }
     report("cold 16", 16, &mut walk_cold);
-    let (nanos, frames) = varied();
-    println!("varied  {nanos:8.1}, {frames:.1} stack frames on average");
+    report("same 16", 16, &mut update_many);
+    let varied = varied();
+    println!(
+        "varied  {:8.1} whole, {:.1} from what is known, {:.1} stack frames on average",
+        varied.whole, varied.known, varied.frames
+    );
 }
 
 fn report(name: &str, limit: usize, measure: &mut dyn FnMut(usize) -> f64) {
@@ -70,6 +74,17 @@ fn walk_many(limit: usize) -> f64 {
     begin.elapsed().as_nanos() as f64 / WALKS as f64
 }
 
+/// The stack is known and has not changed.
+fn update_many(limit: usize) -> f64 {
+    let mut bounds = StackBounds::EMPTY;
+    let mut known = Box::new(KnownStack::EMPTY);
+    let begin = Instant::now();
+    for _ in 0..WALKS {
+        black_box(known.update(Frame::from(here()), limit, &mut bounds));
+    }
+    begin.elapsed().as_nanos() as f64 / WALKS as f64
+}
+
 /// Every rule is compiled anew.
 fn walk_cold(limit: usize) -> f64 {
     const COLD_WALKS: usize = 100;
@@ -86,13 +101,15 @@ fn walk_cold(limit: usize) -> f64 {
 
 /// Ever other stacks: each function calls one of two others, as a random number
 /// says, so that neither rules nor branches repeat as they do above.
-fn varied() -> (f64, f64) {
+fn varied() -> Varied {
     const STACKS: usize = 200_000;
     let mut state = VariedState {
         random: 1,
-        nanos: 0,
+        whole: 0,
+        updates: 0,
         frames: 0,
         bounds: StackBounds::EMPTY,
+        known: Box::new(KnownStack::EMPTY),
     };
     for _ in 0..STACKS {
         let depth = 12 + state.next() % 5;
@@ -103,15 +120,29 @@ fn varied() -> (f64, f64) {
         black_box(Instant::now().elapsed());
     }
     let clock = begin.elapsed().as_nanos() as f64 / STACKS as f64 / 2.0;
-    let nanos = state.nanos as f64 / STACKS as f64 - clock;
-    (nanos, state.frames as f64 / STACKS as f64)
+    let each = |sum: f64| sum / STACKS as f64;
+    Varied {
+        whole: each(state.whole as f64) - clock,
+        known: each(state.updates as f64) - clock,
+        frames: each(state.frames as f64),
+    }
+}
+
+/// Means a stack: nanoseconds of a whole walk and of one that begins with what is known,
+/// and stack frames.
+struct Varied {
+    whole: f64,
+    known: f64,
+    frames: f64,
 }
 
 struct VariedState {
     random: u64,
-    nanos: u128,
+    whole: u128,
+    updates: u128,
     frames: usize,
     bounds: StackBounds,
+    known: Box<KnownStack>,
 }
 
 impl VariedState {
@@ -128,7 +159,13 @@ impl VariedState {
         let mut out = [0; 64];
         let begin = Instant::now();
         let walk = walk(here(), &mut self.bounds, &mut out);
-        self.nanos += begin.elapsed().as_nanos();
+        self.whole += begin.elapsed().as_nanos();
+        let begin = Instant::now();
+        black_box(
+            self.known
+                .update(Frame::from(here()), out.len(), &mut self.bounds),
+        );
+        self.updates += begin.elapsed().as_nanos();
         self.frames += walk.len;
         assert_eq!(walk.ended, End::Outermost);
         out[0]

@@ -7,6 +7,7 @@
 
 use crate::os::{clock, memory};
 use crate::session;
+use crate::spill::Kept;
 use crate::stacks::{self, Found};
 use crate::thread::{Half, Level, Thread};
 use crate::unwind::{self, Frame};
@@ -198,7 +199,9 @@ impl Thread {
         let id = memory::keeping_errno(|| match stacks::find(sought.hash) {
             Found::Known(id) => id,
             Found::New(vacancy) => {
-                let id = self.define_stack(level, depth, request).unwrap_or(0);
+                let id = self
+                    .define_stack(level, depth, Kept::ForCallSites, request)
+                    .unwrap_or_else(|| self.call_site_alone(level, request));
                 vacancy.fill(id);
                 id
             }
@@ -217,7 +220,9 @@ impl Thread {
         match stacks::find(hash) {
             Found::Known(id) => id,
             Found::New(vacancy) => {
-                let id = self.define_stack(level, 1, request).unwrap_or(0);
+                let id = self
+                    .define_stack(level, 1, Kept::Nothing, request)
+                    .unwrap_or(0);
                 vacancy.fill(id);
                 id
             }
@@ -226,7 +231,13 @@ impl Thread {
     }
 
     /// Defines the innermost `depth` stack frames as a backtrace.
-    fn define_stack(&mut self, level: Level, depth: usize, request: Request) -> Option<u32> {
+    fn define_stack(
+        &mut self,
+        level: Level,
+        depth: usize,
+        kept: Kept,
+        request: Request,
+    ) -> Option<u32> {
         let half = &mut self.halves[level as usize];
         let mut length = 0;
         if self.switches.backtraces {
@@ -246,7 +257,9 @@ impl Thread {
             cut: half.known.len() > length,
             deltas: Cow::Borrowed(deltas),
         };
-        half.writer.publish(&self.spill, &definition).then_some(id)
+        half.writer
+            .publish_within(&self.spill, kept, &definition)
+            .then_some(id)
     }
 
     /// Defines the modules that a new backtrace leads through and nobody met before.

@@ -197,19 +197,18 @@ impl Thread {
     /// What this thread met since its last look bounds why a call was slow.
     #[cold]
     fn slow_call(&mut self, level: Level, end: u64) {
-        let rare = memory::keeping_errno(|| {
-            let usage = process::thread_usage();
-            let since = |index: usize| usage[index].wrapping_sub(self.usage[index]);
-            let rare = Rare::SlowCall {
-                minor_faults: since(0),
-                major_faults: since(1),
-                voluntary_switches: since(2),
-                involuntary_switches: since(3),
-                interval_ticks: end.saturating_sub(self.usage_key),
-            };
-            self.usage = usage;
-            rare
-        });
+        let Some(usage) = memory::keeping_errno(process::thread_usage) else {
+            return;
+        };
+        let since = |index: usize| usage[index].wrapping_sub(self.usage[index]);
+        let rare = Rare::SlowCall {
+            minor_faults: since(0),
+            major_faults: since(1),
+            voluntary_switches: since(2),
+            involuntary_switches: since(3),
+            interval_ticks: end.saturating_sub(self.usage_key),
+        };
+        self.usage = usage;
         self.usage_key = end;
         self.publish_rare(level, end, &rare);
     }

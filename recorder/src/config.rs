@@ -1,5 +1,6 @@
 //! What to record and where to: by builder methods or environment variables.
 
+use heapreel_format::spill::Capacity;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub struct Config {
     pub(crate) depth: u32,
     pub(crate) slow_call: Duration,
     pub(crate) children: bool,
+    pub(crate) buffer_memory: u64,
+    pub(crate) table_memory: u64,
     pub(crate) check_unwinding: bool,
 }
 
@@ -38,6 +41,8 @@ impl Config {
             depth: 64,
             slow_call: Duration::from_micros(5),
             children: true,
+            buffer_memory: 64 << 20,
+            table_memory: 256 << 20,
             check_unwinding: false,
         }
     }
@@ -68,6 +73,12 @@ impl Config {
         }
         if let Some(time) = variable("HEAPREEL_SLOW_CALL").and_then(|text| duration(&text)) {
             config.slow_call = time;
+        }
+        if let Some(bytes) = variable("HEAPREEL_BUFFER_MEMORY").and_then(|text| size(&text)) {
+            config.buffer_memory = bytes;
+        }
+        if let Some(bytes) = variable("HEAPREEL_TABLE_MEMORY").and_then(|text| size(&text)) {
+            config.table_memory = bytes;
         }
         Some(config)
     }
@@ -101,6 +112,27 @@ impl Config {
         self.slow_call = time;
         self
     }
+
+    /// Memory in which records wait for the trace file (64 MiB; from 512 KiB to 256 MiB).
+    /// `HEAPREEL_BUFFER_MEMORY=16MiB`
+    pub fn buffer_memory(mut self, bytes: u64) -> Config {
+        self.buffer_memory = bytes;
+        self
+    }
+
+    /// Memory for backtraces and other definitions (256 MiB; from 128 KiB to 1 GiB). Past
+    /// it a new backtrace is recorded as its innermost call site, marked and counted.
+    /// `HEAPREEL_TABLE_MEMORY=64MiB`
+    pub fn table_memory(mut self, bytes: u64) -> Config {
+        self.table_memory = bytes;
+        self
+    }
+
+    /// The spill that holds as much.
+    pub(crate) fn capacity(&self) -> Capacity {
+        let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        Capacity::of_bytes(bytes(self.buffer_memory), bytes(self.table_memory))
+    }
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -128,9 +160,31 @@ fn duration(text: &str) -> Option<Duration> {
     })
 }
 
+/// `65536`, `512KiB`, `16MiB`, `1GiB`.
+fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let number: u64 = digits.parse().ok()?;
+    let unit = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_in_binary_units() {
+        assert_eq!(size("4096"), Some(4096));
+        assert_eq!(size("16MiB"), Some(16 << 20));
+        assert_eq!(size("16MB"), None);
+        assert_eq!(size("99999999999GiB"), None);
+    }
 
     #[test]
     fn durations_have_units() {

@@ -4,7 +4,7 @@
 //! before its number is used, so whoever meets the number can find the definition.
 #![expect(unsafe_code, reason = "writes into the spill's blocks")]
 
-use crate::spill::Spill;
+use crate::spill::{Kept, Spill};
 use heapreel_format::Definition;
 use heapreel_format::kill_point::{KillPoint, reach};
 use heapreel_format::spill::{BLOCK_BYTES, BLOCK_DATA, BlockHeader};
@@ -25,6 +25,16 @@ pub(crate) struct DefinitionWriter {
 impl DefinitionWriter {
     /// Publishes a definition; false where it is too long or the table is full.
     pub(crate) fn publish(&mut self, spill: &Spill, definition: &Definition<'_>) -> bool {
+        self.publish_within(spill, Kept::Nothing, definition)
+    }
+
+    /// The same, without a part of the table that is kept for others.
+    pub(crate) fn publish_within(
+        &mut self,
+        spill: &Spill,
+        kept: Kept,
+        definition: &Definition<'_>,
+    ) -> bool {
         // The length takes two bytes; the body is encoded behind them.
         let Ok(body) = postcard::to_slice(definition, &mut self.scratch[2..]) else {
             return false;
@@ -32,13 +42,17 @@ impl DefinitionWriter {
         let length = body.len();
         self.scratch[0] = length as u8 | 0x80;
         self.scratch[1] = (length >> 7) as u8;
-        self.append(spill, length + 2)
+        self.append(spill, kept, length + 2)
     }
 
-    fn append(&mut self, spill: &Spill, length: usize) -> bool {
+    fn append(&mut self, spill: &Spill, kept: Kept, length: usize) -> bool {
         if self.block.is_none() || self.used + length > BLOCK_BYTES - BLOCK_DATA {
+            // What is left of the old block may still take something shorter.
+            let Some(block) = spill.claim_block(kept) else {
+                return false;
+            };
             self.used = 0;
-            self.block = spill.claim_block();
+            self.block = Some(block);
         }
         let Some(block) = self.block else {
             return false;

@@ -1,18 +1,17 @@
 //! Without a wrapper the process drains its own spill, on a thread that blocks all
 //! signals and keeps out of the recording.
-#![expect(unsafe_code, reason = "blocks signals and leaves the descriptor table")]
+#![expect(unsafe_code, reason = "leaves the descriptor table")]
 
 use crate::os::{clock, memory, process};
 use crate::session::{Session, StartError};
 use crate::thread;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use heapreel_format::spill::{Drain, SpillMap};
 use heapreel_format::{Definition, Ended, FileHeader, TraceFile, WriteError};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Between two looks at the spill. A fully loaded game fills its 64 MiB in no less
@@ -21,8 +20,11 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Buffers still written to are drained this often, so that a file can be followed.
 const PARTIAL: Duration = Duration::from_millis(500);
 
+/// The drain's stack: what it works on lies elsewhere.
+const STACK_BYTES: usize = 1 << 20;
+
 struct Running {
-    thread: JoinHandle<()>,
+    thread: libc::pthread_t,
     end: Sender<Ended>,
 }
 
@@ -45,21 +47,66 @@ pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<()
         match begin(&shown, &spill) {
             Ok(drain) => {
                 _ = began.send(Ok(()));
-                run(drain, &ends, &spill, &shown.display().to_string());
+                drain_until_end(drain, &ends, &spill, &shown.display().to_string());
             }
             Err(error) => _ = began.send(Err(error)),
         }
     };
-    let thread = std::thread::Builder::new().name("heapreel".to_owned());
-    let thread = without_signals(|| thread.spawn(work)).map_err(refused)?;
+    // No signal of the program's will be delivered to it.
+    let spawned =
+        memory::keeping_errno(|| process::without_signals(|| spawn(Box::new(Box::new(work)))));
+    let thread = spawned.map_err(StartError::NoThread)?;
     // What the thread allocates while it starts is the recorder's own, too: nothing is
     // recorded before it keeps out.
-    let began = has_begun.recv().unwrap_or(Err(io::ErrorKind::Other.into()));
-    began.map_err(refused)?;
+    wait_for(&has_begun).map_err(refused)?;
     if let Ok(mut running) = RUNNING.lock() {
         *running = Some(Running { thread, end });
     }
     Ok(())
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Starts a thread without std: its `spawn` leaves a destructor with the calling thread, for
+/// which the C library takes a block of the program's, to be freed at its end.
+fn spawn(work: Box<Work>) -> io::Result<libc::pthread_t> {
+    extern "C" fn body(work: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: what `spawn` has made, handed to this one call.
+        let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+        process::name_this_thread(c"heapreel");
+        // The drain must never take the program down: at worst recording ends.
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
+            process::complain("heapreel: the recorder's drain failed; recording has ended\n");
+        }
+        std::ptr::null_mut()
+    }
+    let work = Box::into_raw(work);
+    let mut thread = 0;
+    // SAFETY: attributes that are initialised before they are used, a function of this
+    // type, and a pointer that it takes over.
+    let refused = unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        libc::pthread_attr_init(&raw mut attributes);
+        libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES);
+        libc::pthread_create(&raw mut thread, &raw const attributes, body, work.cast())
+    };
+    if refused == 0 {
+        return Ok(thread);
+    }
+    // SAFETY: no thread has taken it over.
+    drop(unsafe { Box::from_raw(work) });
+    Err(io::Error::from_raw_os_error(refused))
+}
+
+/// Waits by looking now and then: a blocking channel keeps something for each thread, too.
+fn wait_for(begun: &Receiver<io::Result<()>>) -> io::Result<()> {
+    loop {
+        match begun.try_recv() {
+            Ok(result) => return result,
+            Err(TryRecvError::Empty) => process::nap(50),
+            Err(TryRecvError::Disconnected) => return Err(io::ErrorKind::Other.into()),
+        }
+    }
 }
 
 /// Gives this thread a descriptor table of its own, and an empty one: a program that
@@ -74,15 +121,22 @@ fn leave_descriptors() {
 /// Opens trace and spill. The header is written now: a process that is killed or
 /// replaced at once leaves a trace that leads to its spill.
 fn begin(path: &Path, spill: &Path) -> io::Result<Drain<TraceFile>> {
+    // One after the other: a program may have a single descriptor left.
+    let map = SpillMap::open(spill).map_err(io::Error::other)?;
     let mut options = File::options();
     let file = options
         .read(true)
         .append(true)
         .create_new(true)
         .open(path)?;
-    let map = SpillMap::open(spill).map_err(io::Error::other)?;
     let mut drain = Drain::new(map, TraceFile::new(file)?).map_err(io::Error::other)?;
-    drain.begin().map_err(io::Error::other)?;
+    drain.begin().map_err(|error| {
+        _ = std::fs::remove_file(path);
+        match error {
+            WriteError::Io(error) => error,
+            other => io::Error::other(other),
+        }
+    })?;
     Ok(drain)
 }
 
@@ -91,7 +145,8 @@ pub(crate) fn finish(ended: Ended) {
     let running = RUNNING.lock().ok().and_then(|mut running| running.take());
     if let Some(Running { thread, end }) = running {
         _ = end.send(ended);
-        _ = thread.join();
+        // SAFETY: a thread of ours that nobody else joins.
+        unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
     }
 }
 
@@ -102,23 +157,9 @@ pub(crate) fn forget() {
     }
 }
 
-fn run(drain: Drain<TraceFile>, ends: &Receiver<Ended>, spill: &Path, shown: &str) {
-    // The drain must never take the program down: at worst recording ends.
-    let work = std::panic::AssertUnwindSafe(|| drain_until_end(drain, ends, shown));
-    match std::panic::catch_unwind(work) {
-        Ok(Ok(())) => _ = std::fs::remove_file(spill),
-        Ok(Err(error)) => process::complain(&format!("heapreel: {shown}: {error}\n")),
-        Err(_) => process::complain("heapreel: the recorder's drain failed; recording has ended\n"),
-    }
-}
-
-fn drain_until_end(
-    mut drain: Drain<TraceFile>,
-    ends: &Receiver<Ended>,
-    shown: &str,
-) -> Result<(), WriteError> {
+fn drain_until_end(mut drain: Drain<TraceFile>, ends: &Receiver<Ended>, spill: &Path, shown: &str) {
     let mut last_partial = Instant::now();
-    let mut complained = false;
+    let mut complaint = Complaint::default();
     let mut pairs = Duration::ZERO;
     loop {
         let ended = match ends.recv_timeout(PAUSE) {
@@ -126,26 +167,58 @@ fn drain_until_end(
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Ended::Unknown),
         };
-        if let Some(ended) = ended {
-            clock_pair(&mut drain)?;
-            return drain.finish(ended).map(|_| ());
-        }
-        let partial = last_partial.elapsed() >= PARTIAL;
+        let partial = ended.is_some() || last_partial.elapsed() >= PARTIAL;
         if partial {
             pairs += last_partial.elapsed();
             last_partial = Instant::now();
         }
-        if pairs >= Duration::from_secs(1) {
+        if ended.is_some() || pairs >= Duration::from_secs(1) {
             pairs = Duration::ZERO;
-            clock_pair(&mut drain)?;
+            _ = clock_pair(&mut drain);
         }
-        if let Err(error) = drain.pass(partial)
-            && !complained
-        {
-            complained = true;
-            process::complain(&format!(
-                "heapreel: {shown}: {error}; events are being lost\n"
-            ));
+        if let Err(error) = drain.pass(partial) {
+            complaint.make(&format!("{shown}: {error}; events are being lost"));
+        }
+        if let Some(ended) = ended {
+            return finish_trace(drain, ended, spill, shown, complaint);
+        }
+    }
+}
+
+/// Ends the trace. The spill goes, unless it has to tell what the trace cannot.
+fn finish_trace(
+    drain: Drain<TraceFile>,
+    ended: Ended,
+    spill: &Path,
+    shown: &str,
+    mut complaint: Complaint,
+) {
+    let Err(error) = drain.finish(ended) else {
+        _ = std::fs::remove_file(spill);
+        return;
+    };
+    if error.file_is_gone() {
+        _ = std::fs::remove_file(spill);
+        complaint.make(&format!("{shown}: {error}; nothing is recorded"));
+    } else {
+        let spill = spill.display();
+        complaint.make(&format!(
+            "{shown}: {error}; its end is in {spill}, which `heapreel recover --remove-spill` saves"
+        ));
+    }
+}
+
+/// One line on standard error, however often there would be reason for it.
+#[derive(Default)]
+struct Complaint {
+    was_made: bool,
+}
+
+impl Complaint {
+    fn make(&mut self, line: &str) {
+        if !self.was_made {
+            self.was_made = true;
+            process::complain(&format!("heapreel: {line}\n"));
         }
     }
 }
@@ -156,21 +229,6 @@ fn clock_pair(drain: &mut Drain<TraceFile>) -> Result<(), WriteError> {
         key: clock::end(),
         monotonic_nanos,
     }])
-}
-
-/// Starts a thread that no signal of the program's will be delivered to.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: a zeroed sigset_t is filled by sigfillset; the thread's former mask is
-    // put back before anything else happens.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let result = memory::keeping_errno(start);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
-    }
 }
 
 /// `%p` process id, `%e` program, `%t` seconds since 1970, `%%` a percent sign.

@@ -127,11 +127,16 @@ impl PrivateHeap {
         }
     }
 
-    /// The range, reserved at the first call; null where the kernel refuses.
+    /// The range, reserved at the first call; null where the kernel refuses, or where the
+    /// program has address space only by measure: there each block is a mapping.
     fn range(&self) -> *mut u8 {
         let range = self.range.load(Acquire);
         if !range.is_null() {
             return range;
+        }
+        let left = crate::os::limits::address_space_left();
+        if left.is_some_and(|left| left < 16 * RANGE_BYTES as u64) {
+            return null_mut();
         }
         let new = map(RANGE_BYTES);
         if new.is_null() {

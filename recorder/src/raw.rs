@@ -8,7 +8,8 @@ pub use crate::told::told;
 pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, SegmentId};
 
 use crate::config::Config;
-use crate::os::process;
+use crate::os::confined::{self, Deed};
+use crate::os::{memory, process};
 use crate::{names, session, switch, thread, unwind};
 use heapreel_format::{Definition, Rare, ThreadId, kill_point};
 use std::borrow::Cow;
@@ -32,11 +33,12 @@ pub fn start_from_environment(origin: Origin) -> bool {
         return false;
     }
     kill_point::arm_from_environment(process::kill_myself);
+    let folder = config.session.clone();
     match session::start(config, origin) {
         Ok(()) => true,
         Err(session::StartError::AlreadyStarted) => hooks_are_on(),
         Err(error) => {
-            process::complain(&format!("heapreel: not recording: {error}\n"));
+            session::refuse(&error, folder.as_deref());
             false
         }
     }
@@ -54,6 +56,57 @@ pub fn stop(ended: Ended) {
 /// Notes how the program is about to end; it records on until it does.
 pub fn ending(ended: Ended) {
     session::ending(ended);
+}
+
+/// The program is about to have its system calls filtered by this `struct sock_fprog`.
+/// Whether that keeps the recorder from something.
+///
+/// # Safety
+///
+/// No other thread may change the filter meanwhile.
+#[expect(unsafe_code, reason = "the program's filter, by address")]
+pub unsafe fn confine(filter: *const libc::sock_fprog) -> bool {
+    // SAFETY: the caller's promise.
+    let Some(harmful) = memory::keeping_errno(|| unsafe { confined::look_at(filter) }) else {
+        return false;
+    };
+    if drains_itself() && harmful.has(Deed::Drain) {
+        give_up("no thread of ours can go on; under `heapreel record` it would");
+    }
+    let is_more = harmful.forbear();
+    if is_more && hooks_are_on() {
+        thread::define(&Definition::Confined {
+            children: confined::can(Deed::Begin),
+        });
+    }
+    is_more
+}
+
+/// What is not asked of the kernel any more, as a number for [`forbear`].
+pub fn forborne() -> u32 {
+    confined::forborne().number()
+}
+
+/// Asks of the kernel no more than the program that told this number.
+pub fn forbear(number: u32) {
+    confined::Harmful::from_number(number).forbear();
+}
+
+/// Whether a line on standard error, written by `writev`, does the program no harm.
+pub fn can_say_in_parts() -> bool {
+    confined::can(Deed::SayInParts)
+}
+
+/// The program is about to take from us what no event can do without; `why` is told.
+pub fn give_up(why: &str) {
+    if hooks_are_on() {
+        memory::keeping_errno(|| {
+            stop(Ended::Confined);
+            process::complain("heapreel: recording has ended: ");
+            process::complain(why);
+            process::complain("\n");
+        });
+    }
 }
 
 /// Whether this process drains itself, and so has to call [`stop`] at its end.

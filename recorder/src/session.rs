@@ -1,13 +1,14 @@
 //! One recording of this process: whether it runs, where it writes, what it keeps.
 
 use crate::config::Config;
+use crate::os::confined::{Deed, can};
 use crate::os::{clock, memory, process};
 use crate::spill::Spill;
 use crate::{drain, modules, names, spill, stacks, switch, thread, unwind};
-use heapreel_format::spill::ended_word;
+use heapreel_format::spill::{Capacity, ended_word};
 use heapreel_format::{Definition, Ended, FileHeader, ProcessFacts, Settings, TraceId};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32,
@@ -60,19 +61,52 @@ pub enum StartError {
     #[error("heapreel records this process already")]
     AlreadyStarted,
     /// Neither shared memory nor the trace's folder takes the spill.
-    #[error("no place for the spill: {0}")]
-    NoSpill(io::Error),
+    #[error("{path}: no room for what is recorded: {source}{}", advice(source), path = path.display())]
+    NoSpill {
+        /// The last place that was tried.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The program's limits on file size and address space leave no room.
+    #[error(
+        "the limits on file size and address space leave no room for what is recorded; raise them (ulimit -f, ulimit -v)"
+    )]
+    NoRoom,
+    /// No thread can be started to write the trace.
+    #[error(
+        "no thread can be started to write the trace: {0}; record with `heapreel record`, which needs none"
+    )]
+    NoThread(io::Error),
     /// The trace file cannot be created.
-    #[error("{path}: the trace cannot be created: {source}", path = path.display())]
+    #[error("{path}: the trace cannot be created: {source}{}", advice(source), path = path.display())]
     NoTrace {
         /// Where it was to go.
         path: PathBuf,
         /// The operating system's reason.
         source: io::Error,
     },
+    /// A filter that the program set would not let it pass.
+    #[error("the program gave up system calls that it takes to begin")]
+    Confined,
     /// The kernel gives no memory.
     #[error("no memory for the recorder")]
     NoMemory,
+}
+
+/// What to do about a refusal, where there is something.
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => "; free some space there",
+        Some(libc::EMFILE) => "; raise the limit on open files (ulimit -n)",
+        Some(libc::EEXIST) => "; choose another name, as one with %p in it",
+        Some(libc::ENOENT) => "; make the folder first",
+        Some(libc::ENOSYS) => "; a filter of system calls stands in the way",
+        Some(libc::EACCES | libc::EROFS | libc::EPERM) => {
+            "; choose a folder that may be written to"
+        }
+        _ => "",
+    }
 }
 
 /// The running recording.
@@ -91,7 +125,11 @@ pub(crate) fn start(config: Config, origin: Origin) -> Result<(), StartError> {
     if STARTING.swap(true, AcqRel) {
         return Err(StartError::AlreadyStarted);
     }
-    let started = memory::keeping_errno(|| memory::keeping_float_state(|| set_up(config, origin)));
+    let started = if can(Deed::Begin) {
+        memory::keeping_errno(|| memory::keeping_float_state(|| set_up(config, origin)))
+    } else {
+        Err(StartError::Confined)
+    };
     if started.is_err() {
         switch::set(switch::OFF);
         STARTING.store(false, Release);
@@ -102,15 +140,15 @@ pub(crate) fn start(config: Config, origin: Origin) -> Result<(), StartError> {
 fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
     memory::wipe_on_fork(switch::page());
     unwind::init();
-    if !stacks::set_up() {
+    let capacity = spill::possible(config.capacity()).ok_or(StartError::NoRoom)?;
+    if !stacks::set_up(capacity.blocks) {
         return Err(StartError::NoMemory);
     }
-    if !spill::may_be_created() {
-        return Err(StartError::NoSpill(io::ErrorKind::FileTooLarge.into()));
-    }
     let mut header = header(&config, origin);
-    let place = place_of_spill(&config);
-    let spill = Spill::create(&place, &mut header).map_err(StartError::NoSpill)?;
+    if header.process.pid == 0 {
+        return Err(StartError::Confined);
+    }
+    let (place, spill) = create_spill(&config, capacity, &mut header)?;
     let pid = header.process.pid;
     let switches = Switches {
         backtraces: config.backtraces,
@@ -146,7 +184,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
 /// Ends the recording; events after it are not seen.
 pub(crate) fn stop(ended: Ended) {
     let Some(session) = current() else { return };
-    if PID.load(Acquire) != process::pid() || switch::word() != switch::ON {
+    if switch::word() != switch::ON || is_of_this_process() == Some(false) {
         return;
     }
     session
@@ -158,10 +196,20 @@ pub(crate) fn stop(ended: Ended) {
     drain::finish(ended);
 }
 
-/// Notes how the program is about to end, while it still records.
+/// Whether the recording was started in this process, and not in one whose memory or whose
+/// copy of it this is; `None` where the kernel cannot be asked.
+fn is_of_this_process() -> Option<bool> {
+    let pid = can(Deed::ProcessId).then(process::pid);
+    pid.filter(|pid| *pid != 0)
+        .map(|pid| PID.load(Acquire) == pid)
+}
+
+/// Notes how the program is about to end, while it still records. Where the kernel cannot
+/// be asked who is about to, the wrapper will know.
 pub(crate) fn ending(ended: Ended) {
     if let Some(session) = current()
-        && PID.load(Acquire) == process::pid()
+        && switch::word() == switch::ON
+        && is_of_this_process() == Some(true)
     {
         session
             .spill
@@ -179,7 +227,7 @@ pub(crate) fn fork_child() {
     }
     let parent = current();
     let Some(parent) = parent else { return };
-    if PID.load(Acquire) == process::pid() {
+    if is_of_this_process() == Some(true) {
         return;
     }
     // One thread of a forked child comes here first and does it; a child has one.
@@ -191,8 +239,22 @@ pub(crate) fn fork_child() {
     drain::forget();
     let follow = parent.config.children && parent.config.session.is_some();
     STARTING.store(false, Release);
-    if !follow || start(parent.config.clone(), parent.origin).is_err() {
+    if !follow {
         switch::set(switch::OFF);
+    } else if let Err(error) = start(parent.config.clone(), parent.origin) {
+        refuse(&error, parent.config.session.as_deref());
+    }
+}
+
+/// Tells why nothing is recorded: whoever is at the terminal, and the wrapper, for which an
+/// empty file needs neither room nor a descriptor.
+pub(crate) fn refuse(error: &StartError, session: Option<&Path>) {
+    process::complain(&format!("heapreel: not recording: {error}\n"));
+    if let Some(folder) = session
+        && can(Deed::ProcessId)
+    {
+        let name = format!("{}.refused", process::pid());
+        process::make_file(&folder.join(name));
     }
 }
 
@@ -209,7 +271,24 @@ pub(crate) fn first_definitions() {
     });
 }
 
-fn place_of_spill(config: &Config) -> PathBuf {
+/// Creates the spill in the first place that takes it.
+fn create_spill(
+    config: &Config,
+    capacity: Capacity,
+    header: &mut FileHeader,
+) -> Result<(PathBuf, Spill), StartError> {
+    let mut refused = StartError::NoMemory;
+    for path in places_of_spill(config) {
+        match Spill::create(&path, capacity, header) {
+            Ok(spill) => return Ok((path, spill)),
+            Err(source) => refused = StartError::NoSpill { path, source },
+        }
+    }
+    Err(refused)
+}
+
+/// The wrapper's folder; without a wrapper shared memory, or else beside the trace.
+fn places_of_spill(config: &Config) -> Vec<PathBuf> {
     let random = process::random();
     let random: String = random
         .iter()
@@ -217,10 +296,15 @@ fn place_of_spill(config: &Config) -> PathBuf {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     let pid = process::pid();
-    match &config.session {
-        Some(folder) => folder.join(format!("{pid}-{random}.spill")),
-        None => PathBuf::from(format!("/dev/shm/heapreel-{pid}-{random}.spill")),
+    if let Some(folder) = &config.session {
+        return vec![folder.join(format!("{pid}-{random}.spill"))];
     }
+    let name = format!("heapreel-{pid}-{random}.spill");
+    // The trace names it, for readers that work in another folder.
+    let beside = std::path::absolute(&config.output);
+    let beside = beside.ok().map(|trace| trace.with_file_name(&name));
+    let shared = PathBuf::from("/dev/shm").join(name);
+    std::iter::once(shared).chain(beside).collect()
 }
 
 fn header(config: &Config, origin: Origin) -> FileHeader {

@@ -3,11 +3,11 @@
 //! Layout and meaning are [`heapreel_format::spill`]'s; this side stores.
 #![expect(unsafe_code, reason = "turns offsets of the mapping into references")]
 
-use crate::os::memory;
+use crate::os::{limits, memory};
 use heapreel_format::spill::{
-    BLOCK_BYTES, BLOCK_COUNT, BLOCKS_OFFSET, BUFFER_BYTES, BUFFER_COUNT, BUFFERS_OFFSET,
-    BlockHeader, BufferHeader, Header, INFO_BYTES, INFO_OFFSET, SLOT_COUNT, SLOTS_OFFSET,
-    SPILL_BYTES, SPILL_MAGIC, STATE_FREE, STATE_OWNED, STATES_OFFSET, Slot,
+    BLOCK_BYTES, BUFFER_BYTES, BlockHeader, BufferHeader, Capacity, Header, INFO_BYTES,
+    INFO_OFFSET, SLOT_COUNT, SLOTS_OFFSET, SPILL_MAGIC, STATE_FREE, STATE_FULL, STATE_OWNED,
+    STATES_OFFSET, Slot,
 };
 use heapreel_format::{FileHeader, TraceId};
 use std::fs::File;
@@ -33,11 +33,16 @@ unsafe impl Send for Spill {}
 unsafe impl Sync for Spill {}
 
 impl Spill {
-    /// Creates a spill at `path` and maps it; `header.spill` names it from then on.
+    /// Creates a spill of this capacity at `path` and maps it; `header.spill` names it from
+    /// then on.
     ///
     /// It is set up under a temporary name, so that whoever watches the folder
     /// never meets half a spill.
-    pub(crate) fn create(path: &Path, header: &mut FileHeader) -> io::Result<Spill> {
+    pub(crate) fn create(
+        path: &Path,
+        capacity: Capacity,
+        header: &mut FileHeader,
+    ) -> io::Result<Spill> {
         header.spill = path.to_string_lossy().into_owned();
         let info = postcard::to_allocvec(header).map_err(io::Error::other)?;
         if info.len() > INFO_BYTES {
@@ -45,7 +50,7 @@ impl Spill {
         }
         let temporary = PathBuf::from(format!("{}.tmp", path.display()));
         let file = create_private(&temporary)?;
-        let spill = Spill::set_up(&file, &info, header);
+        let spill = Spill::set_up(&file, capacity, &info, header);
         let renamed = spill.and_then(|spill| std::fs::rename(&temporary, path).map(|()| spill));
         if renamed.is_err() {
             _ = std::fs::remove_file(&temporary);
@@ -53,23 +58,32 @@ impl Spill {
         renamed
     }
 
-    fn set_up(file: &File, info: &[u8], header: &FileHeader) -> io::Result<Spill> {
-        file.set_len(SPILL_BYTES as u64)?;
-        let base = map(file)?;
+    fn set_up(
+        file: &File,
+        capacity: Capacity,
+        info: &[u8],
+        header: &FileHeader,
+    ) -> io::Result<Spill> {
+        let bytes = capacity.bytes();
+        file.set_len(bytes as u64)?;
+        let base = map(file, bytes)?;
         let spill = Spill { base };
-        let fixed = STATES_OFFSET + BUFFER_COUNT * 4;
-        let (slots, states) = (SLOTS_OFFSET, STATES_OFFSET);
-        // SAFETY: both ranges lie in the mapping just made. The slots between them
-        // are provided one by one as threads come.
-        let provided = unsafe {
-            memory::provide(base.as_ptr(), INFO_OFFSET + info.len())
-                && memory::provide(base.as_ptr().add(states), fixed - states)
-        };
-        debug_assert!(slots < states);
+        // Slots, buffers and blocks are provided one by one as threads come; the first
+        // ones now, so that a place without room for them is not chosen.
+        let first = [
+            (0, INFO_OFFSET + info.len()),
+            (STATES_OFFSET, capacity.buffers * 4),
+            (capacity.buffer_offset(0), BUFFER_BYTES),
+            (capacity.block_offset(0), BLOCK_BYTES),
+        ];
+        // SAFETY: all ranges lie in the mapping just made.
+        let provided = first
+            .iter()
+            .all(|(from, bytes)| unsafe { memory::provide(base.as_ptr().add(*from), *bytes) });
         if !provided {
             // SAFETY: nobody else knows the mapping yet.
-            unsafe { libc::munmap(base.as_ptr().cast(), SPILL_BYTES) };
-            return Err(io::ErrorKind::StorageFull.into());
+            unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
         // SAFETY: the info area lies in the mapping, has INFO_BYTES (checked by the
         // caller) and is read by nobody before `info_length` is published.
@@ -77,13 +91,15 @@ impl Spill {
             std::ptr::copy_nonoverlapping(info.as_ptr(), base.as_ptr().add(INFO_OFFSET), info.len())
         };
         // SAFETY: the whole mapping is this spill's; children get along without it.
-        unsafe { memory::keep_from_children(base, SPILL_BYTES) };
+        unsafe { memory::keep_from_children(base, bytes) };
         let words = spill.header();
         let TraceId(id) = header.id;
         let half = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| id[from + i]));
         words.id[0].store(half(0), Relaxed);
         words.id[1].store(half(8), Relaxed);
         words.pid.store(header.process.pid, Relaxed);
+        words.buffers.store(capacity.buffers as u32, Relaxed);
+        words.blocks.store(capacity.blocks as u32, Relaxed);
         words.info_length.store(info.len() as u32, Release);
         words.magic.store(u64::from_le_bytes(SPILL_MAGIC), Release);
         Ok(spill)
@@ -96,28 +112,34 @@ impl Spill {
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
+    /// How much it can hold; set before anybody else knows the spill.
+    fn capacity(&self) -> Capacity {
+        Capacity {
+            buffers: self.header().buffers.load(Relaxed) as usize,
+            blocks: self.header().blocks.load(Relaxed) as usize,
+        }
+    }
+
     fn at<T>(&self, offset: usize) -> NonNull<T> {
-        debug_assert!(offset + size_of::<T>() <= SPILL_BYTES);
-        // SAFETY: offsets come from layout.rs's constants and an index below its
-        // count, so the place lies in the mapping and is aligned.
+        // SAFETY: offsets come from layout.rs and an index below its count, so the place lies in the mapping and is aligned.
         unsafe { self.base.byte_add(offset).cast() }
     }
 
     fn state(&self, index: usize) -> &'static AtomicU32 {
-        // SAFETY: `index` is below BUFFER_COUNT at all callers; see `at`.
+        // SAFETY: `index` is below the capacity at all callers; see `at`.
         unsafe { self.at::<AtomicU32>(STATES_OFFSET + index * 4).as_ref() }
     }
 
     /// One buffer's header; its records follow it.
     pub(crate) fn buffer(&self, index: usize) -> NonNull<BufferHeader> {
-        self.at(BUFFERS_OFFSET + index * BUFFER_BYTES)
+        self.at(self.capacity().buffer_offset(index))
     }
 
     /// Claims an empty buffer: one used before if there is any (its pages are warm),
     /// else a new one; `None` while all are full.
     pub(crate) fn claim_buffer(&self) -> Option<usize> {
         let used = &self.header().buffers_used;
-        let known = (used.load(Acquire) as usize).min(BUFFER_COUNT);
+        let known = (used.load(Acquire) as usize).min(self.capacity().buffers);
         (0..known)
             .find(|index| self.try_claim(*index))
             .or_else(|| self.claim_new_buffer(used))
@@ -134,7 +156,7 @@ impl Spill {
     fn claim_new_buffer(&self, used: &AtomicU32) -> Option<usize> {
         loop {
             let index = used.load(Acquire) as usize;
-            if index >= BUFFER_COUNT {
+            if index >= self.capacity().buffers {
                 return None;
             }
             // SAFETY: the buffer lies in the mapping.
@@ -151,23 +173,45 @@ impl Spill {
         }
     }
 
-    /// Hands a buffer to the drain.
-    pub(crate) fn leave_buffer(&self, index: usize) {
-        self.state(index)
-            .store(heapreel_format::spill::STATE_FULL, Release);
+    /// Whether the drain has yet to empty a buffer: only then is it worth waiting for one.
+    pub(crate) fn has_full_buffers(&self) -> bool {
+        let used = self.header().buffers_used.load(Acquire) as usize;
+        let known = 0..used.min(self.capacity().buffers);
+        known
+            .map(|index| self.state(index).load(Relaxed))
+            .any(|state| state == STATE_FULL)
     }
 
-    /// Claims a block for definitions; `None` when the table's limit is reached.
-    pub(crate) fn claim_block(&self) -> Option<NonNull<BlockHeader>> {
+    /// Hands a buffer to the drain.
+    pub(crate) fn leave_buffer(&self, index: usize) {
+        self.state(index).store(STATE_FULL, Release);
+    }
+
+    /// Claims a block for definitions; `None` when all but `kept` of them are taken, or
+    /// memory is.
+    pub(crate) fn claim_block(&self, kept: Kept) -> Option<NonNull<BlockHeader>> {
         let used = &self.header().blocks_used;
-        let index = used.fetch_add(1, AcqRel) as usize;
-        if index >= BLOCK_COUNT {
-            used.store(BLOCK_COUNT as u32, Release);
-            return None;
+        let capacity = self.capacity();
+        let limit = match kept {
+            Kept::Nothing => capacity.blocks,
+            Kept::ForCallSites => capacity.blocks - capacity.blocks / KEPT_FOR_CALL_SITES,
+        };
+        loop {
+            let index = used.load(Acquire) as usize;
+            if index >= limit {
+                return None;
+            }
+            let block = self.at::<BlockHeader>(capacity.block_offset(index));
+            // SAFETY: the block lies in the mapping. It is provided before it is counted:
+            // a reader looks at whatever the count covers.
+            if !unsafe { memory::provide(block.as_ptr().cast(), BLOCK_BYTES) } {
+                return None;
+            }
+            let counted = used.compare_exchange(index as u32, index as u32 + 1, AcqRel, Relaxed);
+            if counted.is_ok() {
+                return Some(block);
+            }
         }
-        let block = self.at::<BlockHeader>(BLOCKS_OFFSET + index * BLOCK_BYTES);
-        // SAFETY: the block lies in the mapping.
-        unsafe { memory::provide(block.as_ptr().cast(), BLOCK_BYTES) }.then_some(block)
     }
 
     /// Claims a slot for a thread of this number: one that a dead thread left, else
@@ -212,17 +256,33 @@ impl Spill {
     }
 }
 
-/// Whether the program's limit on file sizes allows a spill: beyond it the kernel
-/// would send the program a signal.
-pub(crate) fn may_be_created() -> bool {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: writes to a local.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-    !known || limit.rlim_cur >= SPILL_BYTES as u64
+/// The last part in so many of the blocks is kept for call sites and names.
+const KEPT_FOR_CALL_SITES: usize = 8;
+
+/// Which blocks of definitions are not to be taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// All may be.
+    Nothing,
+    /// The last ones stay for what is recorded once whole backtraces no longer are.
+    ForCallSites,
 }
+
+/// The part of the wanted capacity that the program's own limits leave room for: a spill
+/// counts as a file (RLIMIT_FSIZE) and as address space (RLIMIT_AS). `None` where that is
+/// too little.
+pub(crate) fn possible(wanted: Capacity) -> Option<Capacity> {
+    let file = limits::file_size().unwrap_or(u64::MAX);
+    let space = limits::address_space_left().map_or(u64::MAX, |left| {
+        (left / SHARE_OF_SPACE).saturating_sub(BESIDE_THE_SPILL)
+    });
+    wanted.within(usize::try_from(file.min(space)).unwrap_or(usize::MAX))
+}
+
+/// Of the address space that a limited program has left, the recorder takes one part in so
+/// many: the spill, and beside it the drain's stack, threads' states and a table.
+const SHARE_OF_SPACE: u64 = 8;
+const BESIDE_THE_SPILL: u64 = 2 << 20;
 
 /// A file that only this user may open, and that nobody else had put there.
 fn create_private(path: &Path) -> io::Result<File> {
@@ -235,13 +295,13 @@ fn create_private(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-fn map(file: &File) -> io::Result<NonNull<u8>> {
+fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping of a file of SPILL_BYTES at an address of the kernel's choice.
+    // SAFETY: a new mapping of a file of that length at an address of the kernel's choice.
     let place = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
-            SPILL_BYTES,
+            bytes,
             access,
             libc::MAP_SHARED,
             file.as_raw_fd(),

@@ -12,12 +12,15 @@
 use crate::os::memory;
 use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64,
+    AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Places in the table of all threads; 16 MiB, touched as it fills.
-const PLACES: usize = 1 << 20;
+/// Places in the table of all threads: 16 MiB, touched as it fills.
+const MOST_PLACES: usize = 1 << 20;
+const LEAST_PLACES: usize = 1 << 12;
+/// A block of definitions holds up to about a hundred backtraces, but most are longer.
+const PLACES_A_BLOCK: usize = 32;
 /// Places tried before the table counts as full.
 const PROBES: usize = 64;
 /// Sets in a thread's cache: 64 KiB, touched as it fills, for the 8,192 backtraces of a
@@ -32,13 +35,18 @@ struct PlaceInTable {
 }
 
 static TABLE: AtomicPtr<PlaceInTable> = AtomicPtr::new(std::ptr::null_mut());
+/// Its length, a power of two; set before the table is.
+static PLACES: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the table; false where the kernel refuses.
-pub(crate) fn set_up() -> bool {
+/// Makes the table for so many blocks of definitions; false where the kernel refuses.
+pub(crate) fn set_up(blocks: usize) -> bool {
     if TABLE.load(Acquire).is_null() {
-        let Some(place) = memory::reserve(PLACES * size_of::<PlaceInTable>()) else {
+        let wanted = (blocks * PLACES_A_BLOCK).next_power_of_two();
+        let places = wanted.clamp(LEAST_PLACES, MOST_PLACES);
+        let Some(place) = memory::reserve(places * size_of::<PlaceInTable>()) else {
             return false;
         };
+        PLACES.store(places, Relaxed);
         TABLE.store(place.as_ptr().cast(), Release);
     }
     true
@@ -88,8 +96,9 @@ pub(crate) fn find(hash: u64) -> Found {
     let Some(table) = NonNull::new(TABLE.load(Acquire)) else {
         return Found::Full;
     };
+    let mask = PLACES.load(Relaxed).wrapping_sub(1);
     for probe in 0..PROBES {
-        let index = ((hash >> 44) as usize + probe) & (PLACES - 1);
+        let index = ((hash >> 44) as usize + probe) & mask;
         // SAFETY: the index is below PLACES, the length of the table.
         let place = unsafe { table.add(index) };
         // SAFETY: as above; a place is all atomics, and zeroed memory is a valid one.

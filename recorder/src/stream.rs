@@ -9,7 +9,7 @@ use crate::os::process;
 use crate::spill::Spill;
 use heapreel_format::kill_point::{KillPoint, reach};
 use heapreel_format::spill::{
-    BUFFER_BYTES, BUFFER_DATA, BufferHeader, Slot, commit_word, split_commit,
+    BUFFER_BYTES, BUFFER_DATA, BufferHeader, Header, Slot, commit_word, split_commit,
 };
 use heapreel_format::{
     ContextId, DeltaState, Event, EventKind, MAX_EVENT_BYTES, Rare, RecordWriter, SegmentId,
@@ -226,8 +226,13 @@ pub(crate) struct Owner<'a> {
 }
 
 /// An empty buffer; waits for the drain as long as it moves, at most a second in
-/// all, and never in a signal handler's stream.
+/// all, and never in a signal handler's stream. Who has waited in vain waits for all:
+/// while the drain stands still, nobody does so again.
 fn claim(owner: &Owner<'_>) -> Option<usize> {
+    let header = owner.spill.header();
+    if has_given_up(header) {
+        return None;
+    }
     if let Some(index) = owner.spill.claim_buffer() {
         return Some(index);
     }
@@ -235,19 +240,42 @@ fn claim(owner: &Owner<'_>) -> Option<usize> {
         return None;
     }
     let before = crate::os::clock::end();
-    let heartbeat = owner.spill.header().heartbeat.load(Relaxed);
-    let mut claimed = None;
-    for nap in 0..NAPS {
-        process::nap(NAP_MICROS);
-        claimed = owner.spill.claim_buffer();
-        let drained = owner.spill.header().heartbeat.load(Relaxed) != heartbeat;
-        if claimed.is_some() || nap > NAPS / 4 && !drained {
-            break;
-        }
-    }
+    let claimed = wait_for_buffer(owner);
     owner
         .slot
         .stalled
         .fetch_add(crate::os::clock::end() - before, Relaxed);
     claimed
+}
+
+fn wait_for_buffer(owner: &Owner<'_>) -> Option<usize> {
+    let header = owner.spill.header();
+    let heartbeat = header.heartbeat.load(Relaxed);
+    for nap in 0..NAPS {
+        if !owner.spill.has_full_buffers() {
+            // None will become empty, unless the drain has just been here.
+            return owner.spill.claim_buffer();
+        }
+        process::nap(NAP_MICROS);
+        let claimed = owner.spill.claim_buffer();
+        if claimed.is_some() || has_given_up(header) {
+            return claimed;
+        }
+        let stands_still = header.heartbeat.load(Relaxed) == heartbeat;
+        if nap > NAPS / 4 && stands_still {
+            break;
+        }
+    }
+    give_up(header);
+    None
+}
+
+/// Nobody waits again before the drain's next pass.
+fn give_up(header: &Header) {
+    let heartbeat = header.heartbeat.load(Relaxed);
+    header.given_up.store(heartbeat + 1, Relaxed);
+}
+
+fn has_given_up(header: &Header) -> bool {
+    header.given_up.load(Relaxed) == header.heartbeat.load(Relaxed) + 1
 }

@@ -75,6 +75,9 @@ pub(crate) struct Thread {
     pub(crate) cache: StackCache,
 }
 
+/// The docs say so: a game has many threads.
+const _: () = assert!(size_of::<Thread>() <= 212 << 10);
+
 /// All states ever made, newest first.
 static THREADS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -184,7 +187,9 @@ impl Thread {
 
     pub(crate) fn publish_rare(&mut self, level: Level, key: u64, rare: &Rare) {
         let owner = owner(&self.spill, self.slot, self.number, level);
-        if !self.halves[level as usize].stream.rare(&owner, key, rare) {
+        let is_published = self.halves[level as usize].stream.rare(&owner, key, rare);
+        // What is said about an event's cause is no event.
+        if !is_published && !matches!(rare, Rare::SlowCall { .. }) {
             self.slot.lost.fetch_add(1, Relaxed);
         }
     }
@@ -219,8 +224,10 @@ pub(crate) fn rare(rare: &Rare) {
         if let Rare::FrameMark { id } = rare {
             let bit = 1 << id.0.min(63);
             state.spill.header().loops.fetch_or(bit, Relaxed);
-            state.usage = memory::keeping_errno(process::thread_usage);
-            state.usage_key = clock::end();
+            if let Some(usage) = memory::keeping_errno(process::thread_usage) {
+                state.usage = usage;
+                state.usage_key = clock::end();
+            }
         }
         state.publish_rare(level, clock::end(), rare);
     });
@@ -285,13 +292,17 @@ fn arrive(word: usize) -> *mut Thread {
     let Some(session) = session::current() else {
         return std::ptr::null_mut();
     };
-    // A handler that comes in between leaves its events to the count of lost ones.
-    tls::set(IGNORED);
-    let thread = memory::keeping_errno(|| settle(session));
-    tls::set(if thread.is_null() {
-        NONE
-    } else {
-        thread as usize
+    // No handler comes in between: its calls would meet half a state.
+    let thread = memory::keeping_errno(|| {
+        process::without_signals(|| {
+            let thread = settle(session);
+            tls::set(if thread.is_null() {
+                NONE
+            } else {
+                thread as usize
+            });
+            thread
+        })
     });
     if thread.is_null() {
         session.spill.header().lost.fetch_add(1, Relaxed);
@@ -320,7 +331,7 @@ fn settle(session: &'static Session) -> *mut Thread {
     state.switches = session.switches;
     state.number = number;
     state.place = Place::default();
-    state.usage = process::thread_usage();
+    state.usage = process::thread_usage().unwrap_or_default();
     state.usage_key = clock::end();
     let definition = Definition::Thread {
         id: ThreadId(number),

@@ -123,6 +123,7 @@ fn ended_word(ended: Option<Ended>, running: bool) -> Option<String> {
         Some(Ended::Unknown) => "unknown".to_owned(),
         Some(Ended::Stopped) => "stopped".to_owned(),
         Some(Ended::RecorderLeft) => "recorder left".to_owned(),
+        Some(Ended::Confined) => "confined".to_owned(),
         None if running => "running".to_owned(),
         None => return None,
     };

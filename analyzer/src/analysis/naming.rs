@@ -2,6 +2,7 @@
 
 use super::plumbing::{is_plumbing_function, is_plumbing_module, is_rust_entry, is_rust_library};
 use super::values::StackFrame;
+use crate::symbolicate::ModuleMap;
 use crate::symbols::short_name;
 use heapreel_format::{ModuleDef, StackDef, Trace};
 use std::collections::HashMap;
@@ -35,21 +36,20 @@ pub(crate) struct Naming<'a> {
     trace: &'a Trace,
     /// By generation and return address.
     known: HashMap<(u32, u64), Rc<[Function]>>,
-    /// In order of their start.
-    modules: Vec<(&'a ModuleDef, Rc<str>)>,
+    modules: ModuleMap<'a>,
+    /// Each module's file name, by its number.
+    files: HashMap<u32, Rc<str>>,
 }
 
 impl<'a> Naming<'a> {
     pub(crate) fn new(trace: &'a Trace) -> Self {
         let modules = trace.definitions().modules.values();
-        let mut modules: Vec<_> = modules
-            .map(|module| (module, Rc::from(file_name(&module.path))))
-            .collect();
-        modules.sort_by_key(|(module, _)| (module.start, module.generation, module.id));
+        let files = modules.map(|module| (module.id, Rc::from(file_name(&module.path))));
         Naming {
             trace,
             known: HashMap::new(),
-            modules,
+            modules: ModuleMap::new(trace),
+            files: files.collect(),
         }
     }
 
@@ -96,18 +96,14 @@ impl<'a> Naming<'a> {
     }
 
     fn name(&self, generation: u32, address: u64) -> Vec<Function> {
-        let module = self.module(generation, address);
-        let file: Rc<str> = module.map_or_else(|| Rc::from("?"), |(_, file)| file.clone());
-        let in_library = module.is_some_and(|(module, _)| is_plumbing_module(&module.path));
+        let module = self.modules.find(generation, address);
+        let file = module.and_then(|module| self.files.get(&module.id));
+        let file: Rc<str> = file.map_or_else(|| Rc::from("?"), Rc::clone);
+        let in_library = module.is_some_and(|module| is_plumbing_module(&module.path));
         let symbols = self.trace.symbols();
         let found = symbols.lookup(generation, address).unwrap_or_default();
         if found.is_empty() {
-            return vec![unnamed(
-                module.map(|(module, _)| *module),
-                file,
-                address,
-                in_library,
-            )];
+            return vec![unnamed(module, file, address, in_library)];
         }
         let functions = found.iter().map(|frame| {
             let full = symbols.string(frame.function).to_owned();
@@ -127,18 +123,6 @@ impl<'a> Naming<'a> {
             }
         });
         functions.collect()
-    }
-
-    /// The module at an address: of several the one that was met last.
-    fn module(&self, generation: u32, address: u64) -> Option<&(&'a ModuleDef, Rc<str>)> {
-        // A return address may lie just behind the last byte of its caller.
-        let inside = address.wrapping_sub(1);
-        let after = self
-            .modules
-            .partition_point(|(module, _)| module.start <= inside);
-        let candidates = self.modules[..after].iter().rev().take(64);
-        let fitting = candidates.filter(|(m, _)| m.end > inside && m.generation <= generation);
-        fitting.max_by_key(|(module, _)| (module.generation, module.id))
     }
 }
 

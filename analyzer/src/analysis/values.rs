@@ -97,7 +97,7 @@ pub struct TraceFacts {
 pub struct HealthFacts {
     /// Every event that happened is here, in order.
     pub complete: bool,
-    /// How the program ended: "exit 0", "signal 9", "exec", "stopped", "recorder left", "unknown";
+    /// How the program ended: "exit 0", "signal 9", "exec", "stopped", "recorder left", "confined", "unknown";
     /// "running" while it runs; `None` where nothing tells.
     pub ended: Option<String>,
     /// It ended in a way that let it give back what it held.

@@ -41,6 +41,8 @@ pub struct Capture<'s> {
     pub only: &'s [String],
     pub library: Option<&'s Path>,
     pub force: bool,
+    /// Traces that hold little stay too.
+    pub keep_all: bool,
     pub symbols: &'s SymbolFlags,
 }
 
@@ -69,7 +71,7 @@ impl Capture<'_> {
         kill_point::arm_from_environment(kill_myself);
         let mut signals = Signals::catch()?;
         let outcome = Host::start(command, plan)?.run(&mut signals);
-        let mut kept = finished::keep(outcome.finished);
+        let mut kept = finished::keep(outcome.finished, self.keep_all);
         if let Some(line) = finished::name_main(&mut kept, self.naming, self.force) {
             eprintln!("heapreel: {line}");
         }
@@ -96,6 +98,11 @@ impl Captured {
             Ended::Signal(signal) => exit_code::SIGNAL_BASE.wrapping_add(signal as u8),
             _ => exit_code::FINE,
         })
+    }
+
+    /// The main trace.
+    pub fn main(&self) -> Option<&Finished> {
+        self.kept.first()
     }
 
     /// Says on stderr where the traces are and what is in them; the last line names the

@@ -45,7 +45,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Some(game) = preload::skirmish(naming.folder())? else {
         bail!("this heapreel was built without its demo; build it from the whole repository");
     };
-    let session = session(None)?;
+    let session = session(None, naming.folder())?;
     let mut command = Command::new(game);
     command
         .arg0(GAME)
@@ -68,6 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         only: &[],
         library: None,
         force,
+        keep_all: false,
         symbols: &symbols,
     };
     let captured = capture.run(&mut command)?;

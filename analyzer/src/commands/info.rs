@@ -64,7 +64,7 @@ struct Info<'a> {
     preload: bool,
     start_unix_nanos: u64,
     duration_nanos: u64,
-    /// "exit 0", "signal 9", "exec", "stopped", "recorder left", "unknown", "running" or null.
+    /// "exit 0", "signal 9", "exec", "stopped", "recorder left", "confined", "unknown", "running" or null.
     ended: Option<&'a str>,
     /// The sum of the four below.
     events: u64,

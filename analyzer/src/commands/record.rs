@@ -6,6 +6,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::inspect::{Elf, Kind, Program};
 use crate::record::environment::{self, Switches};
+use crate::record::finished::{Finished, WORTH_KEEPING};
 use crate::record::{Naming, preload, session::Session};
 use anyhow::Context;
 use std::ffi::OsString;
@@ -17,7 +18,7 @@ use std::process::{Command, ExitCode};
 #[derive(clap::Args)]
 #[command(
     after_help = "Each process of the program writes its own trace, NAME.PID.PROGRAM.hreel; those with \
-fewer than 1,000 events leave nothing behind. The last line names the one with frame marks or, failing that, \
+fewer than 1,000 events leave nothing behind without --keep-all. The last line names the one with frame marks or, failing that, \
 the most events: it has the name given by -o. The program's exit code is passed on (128 + signal where a signal \
 ended it). Should heapreel itself be killed, the program runs on, and `heapreel recover` makes the trace whole.
 
@@ -35,6 +36,9 @@ pub struct Args {
     /// Record only programs with this name (* and ? allowed; may be repeated)
     #[arg(long, value_name = "GLOB")]
     only: Vec<String>,
+    /// Keep the traces of processes with fewer than 1,000 events too
+    #[arg(long)]
+    keep_all: bool,
     #[command(flatten)]
     switches: Switches,
     #[command(flatten)]
@@ -68,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let naming = Naming::new(args.output.as_deref(), args.force, capture::unix_seconds())?;
     let library = preload::library(args.preload_lib.as_deref(), naming.folder())?;
-    let session = session(args.spill_dir.as_deref())?;
+    let session = session(args.spill_dir.as_deref(), naming.folder())?;
     let mut command = command(&path, program.as_ref(), &args.command);
     environment::set(
         &mut command,
@@ -82,11 +86,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         only: &args.only,
         library: Some(&library),
         force: args.force,
+        keep_all: args.keep_all,
         symbols: &args.symbols,
     };
     let captured = capture
         .run(&mut command)
         .map_err(|error| cannot_start(&path, &error))?;
+    if let (Some(program), Some(main)) = (&program, captured.main())
+        && let Some(line) = unseen(program, main)
+    {
+        eprintln!("heapreel: {line}");
+    }
     let why = || why_nothing(program.as_ref(), &args.only);
     captured.tell(why);
     Ok(captured.exit_code())
@@ -97,11 +107,11 @@ fn inspect(path: &Path) -> Option<Program> {
     Program::inspect(path).ok()
 }
 
-pub fn session(place: Option<&Path>) -> anyhow::Result<Session> {
-    Session::create(place).with_context(|| {
+pub fn session(place: Option<&Path>, beside: &Path) -> anyhow::Result<Session> {
+    Session::create(place, beside).with_context(|| {
         let place = place.unwrap_or(Path::new("/dev/shm"));
         format!(
-            "{}: no folder can be made there; name another one by --spill-dir",
+            "{}: no folder for records can be made there; name another one by --spill-dir",
             place.display()
         )
     })
@@ -203,6 +213,29 @@ fn obstacle(program: &Program) -> Option<Obstacle> {
         } => obstacle(
             "is statically linked, and nothing can be loaded beside it",
             "link it dynamically, or use the heapreel crate in it",
+        ),
+        _ => None,
+    }
+}
+
+/// What the trace of a program does not have that brings its allocator along.
+fn unseen(program: &Program, main: &Finished) -> Option<String> {
+    let Kind::Elf(elf) = &program.kind else {
+        return None;
+    };
+    let is_its_own = Path::new(&main.executable).file_name() == program.path.file_name();
+    let few = main.counts.is_some_and(|c| c.events < WORTH_KEEPING);
+    if !is_its_own || elf.has_recorder {
+        return None;
+    }
+    match &elf.own_allocator {
+        Some(own) if own.hides_blocks() => Some(format!(
+            "an allocator ({}) is linked into the program: its calls are not in the trace",
+            own.name
+        )),
+        None if few && !elf.asks_for_memory => Some(
+            "the program asks no library for memory: an allocator inside it is not in the trace"
+                .to_owned(),
         ),
         _ => None,
     }

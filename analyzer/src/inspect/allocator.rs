@@ -14,6 +14,16 @@ pub struct OwnAllocator {
     pub operator_new: bool,
 }
 
+impl OwnAllocator {
+    /// Its blocks do not come from a malloc that others could see.
+    pub fn hides_blocks(&self) -> bool {
+        !self.c_functions.is_empty() || self.name != ITS_OWN
+    }
+}
+
+/// An allocator that has no name.
+const ITS_OWN: &str = "its own";
+
 const C_FUNCTIONS: &[&str] = &["malloc", "free", "calloc", "realloc"];
 const OPERATOR_NEW: &[&str] = &["_Znwm", "_Znam"];
 
@@ -60,9 +70,25 @@ pub fn of<'d>(file: &impl Object<'d>, bytes: &[u8]) -> Option<OwnAllocator> {
         return None;
     }
     Some(OwnAllocator {
-        name: known.unwrap_or("its own").to_owned(),
+        name: known.unwrap_or(ITS_OWN).to_owned(),
         c_functions,
         operator_new,
+    })
+}
+
+/// Whether a program calls an allocation function of a library's.
+pub fn is_asked_of_a_library<'d>(file: &impl Object<'d>) -> bool {
+    const OTHERS: &[&str] = &[
+        "aligned_alloc",
+        "posix_memalign",
+        "memalign",
+        "reallocarray",
+    ];
+    let wanted = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_undefined());
+    wanted.filter_map(|symbol| symbol.name().ok()).any(|name| {
+        C_FUNCTIONS.contains(&name) || OPERATOR_NEW.contains(&name) || OTHERS.contains(&name)
     })
 }
 

@@ -31,6 +31,8 @@ pub struct Elf {
     pub frame_pointers: FramePointers,
     /// An allocator inside it.
     pub own_allocator: Option<OwnAllocator>,
+    /// It calls an allocation function of a library's.
+    pub asks_for_memory: bool,
     /// The heapreel crate is inside it and records by itself.
     pub has_recorder: bool,
     /// Where frame marks can come from.
@@ -90,6 +92,7 @@ pub fn inspect(bytes: &[u8]) -> Elf {
     facts.build_id = file.build_id().ok().flatten().map(hex);
     facts.frame_pointers = prologues::count(&file);
     facts.own_allocator = allocator::of(&file, bytes);
+    facts.asks_for_memory = allocator::is_asked_of_a_library(&file);
     facts.frame_calls = frame_calls(&file, &facts.libraries, bytes);
     facts
 }

@@ -26,6 +26,12 @@ pub struct Switches {
     /// Calls slower than this carry what bounds their cause [default: 5us]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub slow_call: Option<String>,
+    /// Memory in which records wait for the trace [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub buffer_memory: Option<String>,
+    /// Memory for backtraces; past it a new one is its innermost call site [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub table_memory: Option<String>,
     /// Record the command alone and none of the processes that it starts
     #[arg(long)]
     pub no_children: bool,
@@ -39,6 +45,17 @@ fn time(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("write a whole number and its unit, as 5us or 2ms".to_owned())
+    }
+}
+
+/// A size as the recorder reads it: a whole number and its unit.
+fn size(text: &str) -> Result<String, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = &text[digits.len()..];
+    if digits.parse::<u32>().is_ok() && ["KiB", "MiB", "GiB"].contains(&unit) {
+        Ok(text.to_owned())
+    } else {
+        Err("write a whole number and its unit, as 512KiB or 64MiB".to_owned())
     }
 }
 
@@ -61,6 +78,12 @@ impl Switches {
         }
         if let Some(time) = &self.slow_call {
             set(true, "HEAPREEL_SLOW_CALL", time);
+        }
+        if let Some(size) = &self.buffer_memory {
+            set(true, "HEAPREEL_BUFFER_MEMORY", size);
+        }
+        if let Some(size) = &self.table_memory {
+            set(true, "HEAPREEL_TABLE_MEMORY", size);
         }
         variables
     }
@@ -115,6 +138,12 @@ mod tests {
                 ("HEAPREEL_DEPTH", "9".to_owned())
             ]
         );
+    }
+
+    #[test]
+    fn sizes_need_a_unit() {
+        assert!(size("16MiB").is_ok() && size("512KiB").is_ok());
+        assert!(size("16").is_err() && size("MiB").is_err() && size("16MB").is_err());
     }
 
     #[test]

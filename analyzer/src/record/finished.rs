@@ -84,16 +84,18 @@ impl Counts {
     }
 }
 
-/// The traces that stay, the main one first.
-///
-/// A program replaced by exec, a shell, a launcher: what recorded little is removed,
-/// unless it has frame marks, or nothing else is left.
-pub fn keep(mut all: Vec<Finished>) -> Vec<Finished> {
+/// Puts the main trace first and removes those that hold too little to be of use, unless
+/// all are wanted: of a program replaced by exec, a shell, a launcher. What has frame
+/// marks stays, and so does the last one left.
+pub fn keep(mut all: Vec<Finished>, wants_all: bool) -> Vec<Finished> {
     for finished in all.iter_mut().filter(|f| f.counts.is_none()) {
         finished.counts = Trace::open(&finished.trace).ok().map(|t| Counts::of(&t));
     }
     // Stable: of equals the first stays first.
     all.sort_by_key(|finished| std::cmp::Reverse(finished.rank()));
+    if wants_all {
+        return all;
+    }
     let keeps = all.iter().filter(|f| f.is_worth_keeping()).count().max(1);
     for finished in all.drain(keeps.min(all.len())..) {
         _ = fs::remove_file(&finished.trace);
@@ -144,6 +146,12 @@ fn stays(trace: &Path, wanted: &Path, why: &str) -> String {
 }
 
 impl Finished {
+    /// Whether there is anything to read: a trace that was removed, or that could not even
+    /// begin, is none.
+    pub fn has_trace(&self) -> bool {
+        fs::metadata(&self.trace).is_ok_and(|facts| facts.len() > 0)
+    }
+
     /// What makes a trace the main one: frame marks, or failing that, the most events.
     fn rank(&self) -> (bool, u64) {
         self.counts
@@ -198,9 +206,22 @@ mod tests {
             finished(folder.path(), 4, 1_000, false),
         ];
         let gone = all[2].trace.clone();
-        let kept = keep(all);
+        let kept = keep(all, false);
         assert_eq!(pids(&kept), [2, 1, 4]);
         assert!(!gone.exists());
+        assert!(kept.iter().all(|f| f.trace.exists()));
+    }
+
+    #[test]
+    fn small_ones_stay_where_all_are_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = vec![
+            finished(folder.path(), 1, 3, false),
+            finished(folder.path(), 2, 1_200, true),
+            finished(folder.path(), 3, 40, false),
+        ];
+        let kept = keep(all, true);
+        assert_eq!(pids(&kept), [2, 3, 1]);
         assert!(kept.iter().all(|f| f.trace.exists()));
     }
 
@@ -211,10 +232,10 @@ mod tests {
             finished(folder.path(), 1, 3, false),
             finished(folder.path(), 2, 40, false),
         ];
-        let kept = keep(all);
+        let kept = keep(all, false);
         assert_eq!(pids(&kept), [2]);
         assert_eq!(kept[0].counts.unwrap().events, 40);
-        assert!(keep(Vec::new()).is_empty());
+        assert!(keep(Vec::new(), false).is_empty());
     }
 
     #[test]
@@ -225,7 +246,7 @@ mod tests {
         let mut root = finished(folder.path(), 1, 1_500, false);
         fs::rename(&root.trace, &wanted).unwrap();
         root.trace = wanted.clone();
-        let mut kept = keep(vec![root, finished(folder.path(), 2, 1_100, true)]);
+        let mut kept = keep(vec![root, finished(folder.path(), 2, 1_100, true)], false);
         assert_eq!(name_main(&mut kept, &naming, false), None);
         assert_eq!(kept[0].trace, wanted);
         assert_eq!(kept[1].trace, folder.path().join("run.1.x.hreel"));
@@ -238,7 +259,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let wanted = folder.path().join("run.hreel");
         let naming = Naming::new(Some(&wanted), false, 0).unwrap();
-        let mut kept = keep(vec![finished(folder.path(), 2, 1_100, true)]);
+        let mut kept = keep(vec![finished(folder.path(), 2, 1_100, true)], false);
         fs::write(&wanted, "precious").unwrap();
         let told = name_main(&mut kept, &naming, false).unwrap();
         assert!(told.contains("somebody"), "{told}");
@@ -250,7 +271,7 @@ mod tests {
     #[test]
     fn counts_are_those_of_the_trace() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = keep(vec![finished(folder.path(), 1, 10, true)]);
+        let kept = keep(vec![finished(folder.path(), 1, 10, true)], false);
         let counts = kept[0].counts.unwrap();
         assert_eq!((counts.events, counts.threads), (10, 1));
         // Nothing lies between one mark and another.

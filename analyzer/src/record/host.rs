@@ -34,7 +34,7 @@ pub struct Outcome {
     pub root: Ended,
     /// All processes' traces, in the order they ended.
     pub finished: Vec<Finished>,
-    /// No trace could be created, which was told on stderr.
+    /// Something was not recorded, and why was told on stderr.
     pub refused: bool,
 }
 
@@ -123,7 +123,7 @@ impl<'s> Host<'s> {
                 .copied()
                 .unwrap_or(Ended::Unknown),
             finished: self.finished,
-            refused: self.told_trace_failure,
+            refused: self.told_trace_failure || self.plan.session.has_refusals(),
         }
     }
 
@@ -220,15 +220,23 @@ impl<'s> Host<'s> {
 
     /// Whether, the command being gone, something is or may yet be recorded.
     fn is_anybody_left(&mut self) -> bool {
-        let waiting: Vec<u32> = proc::descendants(std::process::id())
-            .into_iter()
-            .filter(|pid| self.may_record(*pid))
-            .collect();
+        let mut waiting = self.waiting();
         if self.live.is_empty() && waiting.is_empty() {
-            return false;
+            // A parent that ended during that look had passed its children on to us.
+            waiting = self.waiting();
+            if waiting.is_empty() {
+                return false;
+            }
         }
         self.tell_waiting(&waiting);
         true
+    }
+
+    /// Descendants in which something is or may yet be recorded.
+    fn waiting(&mut self) -> Vec<u32> {
+        let mut waiting = proc::descendants(std::process::id());
+        waiting.retain(|pid| self.may_record(*pid));
+        waiting
     }
 
     /// A descendant that carries the session on: it has our recorder loaded, or is young
@@ -239,7 +247,7 @@ impl<'s> Host<'s> {
         }
         let folder = self.plan.session.folder().to_string_lossy().into_owned();
         if !matches!(proc::state(pid), Some((state, _)) if !matches!(state, 'Z' | 'X'))
-            || !proc::environment_contains(pid, &format!("HEAPREEL_SESSION={folder}"))
+            || proc::environment_contains(pid, &format!("HEAPREEL_SESSION={folder}")) == Some(false)
         {
             return false;
         }
@@ -284,7 +292,13 @@ impl<'s> Host<'s> {
         let finished = recorded.finish(ended);
         // A spill that has to stay belongs to this trace and begins no other.
         self.dismissed.extend(finished.spill.clone());
-        self.finished.push(finished);
+        if finished.has_trace() {
+            self.finished.push(finished);
+        } else {
+            // Nothing to be read, and why was told.
+            self.told_trace_failure = true;
+            _ = std::fs::remove_file(finished.trace);
+        }
     }
 }
 

@@ -9,10 +9,11 @@ pub fn maps(pid: u32, part: &str) -> Option<bool> {
     (!maps.is_empty()).then(|| memchr::memmem::find(&maps, part.as_bytes()).is_some())
 }
 
-/// Whether the process's first environment contains `text`.
-pub fn environment_contains(pid: u32, text: &str) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    memchr::memmem::find(&environment, text.as_bytes()).is_some()
+/// Whether the process's first environment contains `text`; `None` where nothing can be
+/// read, which is so of one that has none, and of any one in the midst of an exec.
+pub fn environment_contains(pid: u32, text: &str) -> Option<bool> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    (!environment.is_empty()).then(|| memchr::memmem::find(&environment, text.as_bytes()).is_some())
 }
 
 /// The process's children.
@@ -129,6 +130,37 @@ mod tests {
         assert_eq!(maps(own, "libc"), Some(true));
         assert_eq!(maps(own, "no such library"), Some(false));
         assert_eq!(maps(4_194_305, "libc"), None);
+    }
+
+    /// Nothing to read is no answer: in the midst of an exec it is so of every process.
+    #[test]
+    fn an_environment_is_known_if_it_can_be_read() {
+        let child = |variable: Option<&str>| {
+            let mut command = std::process::Command::new("/bin/cat");
+            command.env_clear().stdin(std::process::Stdio::piped());
+            command.envs(variable.map(|value| ("VARIABLE", value)));
+            command.spawn().unwrap()
+        };
+        let (mut with, mut without) = (child(Some("session")), child(None));
+        while maps(with.id(), "bin/cat") != Some(true)
+            || environment_contains(with.id(), "").is_none()
+        {
+            std::thread::yield_now();
+        }
+        assert_eq!(
+            environment_contains(with.id(), "VARIABLE=session"),
+            Some(true)
+        );
+        assert_eq!(
+            environment_contains(with.id(), "VARIABLE=other"),
+            Some(false)
+        );
+        assert_eq!(environment_contains(without.id(), "VARIABLE=session"), None);
+        assert_eq!(environment_contains(4_194_305, "VARIABLE=session"), None);
+        for child in [&mut with, &mut without] {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
     }
 
     #[test]

@@ -150,21 +150,8 @@ impl Recorded {
         }
     }
 
-    /// Tells the first failure to write on stderr, at once: the game may run for hours.
     fn noted<T>(&mut self, result: Result<T, WriteError>) -> Option<T> {
-        match result {
-            Ok(value) => Some(value),
-            Err(error) => {
-                if self.failure.is_none() {
-                    let trace = self.trace.display();
-                    eprintln!(
-                        "heapreel: {trace}: {error}; the program runs on, and events are lost until it can be"
-                    );
-                    self.failure = Some(error.to_string());
-                }
-                None
-            }
-        }
+        noted(&mut self.failure, &self.trace, result)
     }
 
     /// The process is gone.
@@ -187,7 +174,7 @@ impl Recorded {
         // What the kernel says is more than what the program meant to do.
         let status = status(self.watch.pid()).or_else(|| self.watch.status());
         Some(match (word, status) {
-            (Some(Ended::Stopped), _) => Ended::Stopped,
+            (Some(word @ (Ended::Stopped | Ended::Confined)), _) => word,
             (_, Some(status)) => status,
             (Some(word), None) => word,
             (None, None) => Ended::Unknown,
@@ -206,21 +193,21 @@ impl Recorded {
         let passed = self.drain.pass(true);
         self.noted(passed);
         let counts = self.counts();
-        let written = self.drain.finish(ended).map(|_| ());
-        let is_whole = written.is_ok();
-        if is_whole {
+        let written = self.drain.finish(ended);
+        let is_lost = matches!(&written, Err(error) if error.file_is_gone());
+        let is_whole = noted(&mut self.failure, &self.trace, written).is_some();
+        if is_whole || is_lost || is_empty(&self.trace) {
             _ = fs::remove_file(&self.spill_path);
         }
-        let failure = self.failure.or(written.err().map(|e| e.to_string()));
         Finished {
             pid: self.watch.pid(),
             executable: self.executable,
             // What was lost on the way to the disk only the trace itself can tell.
-            counts: failure.is_none().then_some(counts),
+            counts: self.failure.is_none().then_some(counts),
             trace: self.trace,
-            spill: (!is_whole).then_some(self.spill_path),
+            spill: self.spill_path.exists().then_some(self.spill_path),
             ended,
-            failure,
+            failure: self.failure,
         }
     }
 
@@ -239,6 +226,34 @@ impl Recorded {
             lost: lost(self.drain.spill()) + self.drain.dropped(),
         }
     }
+}
+
+/// Tells the first failure to write on stderr, at once: the game may run for hours.
+fn noted<T>(
+    failure: &mut Option<String>,
+    trace: &Path,
+    result: Result<T, WriteError>,
+) -> Option<T> {
+    let error = match result {
+        Ok(value) => return Some(value),
+        Err(error) => error,
+    };
+    if failure.is_none() {
+        let trace = trace.display();
+        let outlook = if error.file_is_gone() {
+            "and is not recorded any more"
+        } else {
+            "and events are lost until there is room"
+        };
+        eprintln!("heapreel: {trace}: {error}; the program runs on, {outlook}");
+        *failure = Some(error.to_string());
+    }
+    None
+}
+
+/// Nothing at all could be written, not even the header that leads to the spill.
+fn is_empty(trace: &Path) -> bool {
+    fs::metadata(trace).is_ok_and(|facts| facts.len() == 0)
 }
 
 /// Events that the program could not record.

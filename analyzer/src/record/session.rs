@@ -6,6 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "heapreel-";
+/// Extension of the empty file by which a recorder says that it could not start.
+const REFUSED: &str = "refused";
 
 /// A private folder in shared memory. Dropping it removes it if no spill is left in it.
 #[derive(Debug)]
@@ -14,24 +16,37 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes a folder in `place`, or else in shared memory, or else in the temporary folder.
+    /// Makes a folder in `place`, or else in shared memory, or, where that is full or not
+    /// there, in the temporary folder or `beside` the trace.
     ///
     /// # Errors
     ///
     /// The last place's, where none takes a folder.
-    pub fn create(place: Option<&Path>) -> io::Result<Session> {
+    pub fn create(place: Option<&Path>, beside: &Path) -> io::Result<Session> {
         if let Some(place) = place {
             return Session::create_in(place);
         }
         let shared = Path::new("/dev/shm");
         remove_deserted(shared);
-        Session::create_in(shared).or_else(|_| Session::create_in(&std::env::temp_dir()))
+        let temporary = std::env::temp_dir();
+        let places = [shared, &temporary, beside];
+        // Where all are full, programs run on and say that they cannot be recorded.
+        let roomy = places.iter().filter(|place| has_room(place));
+        let mut refused = io::Error::from(io::ErrorKind::NotFound);
+        for place in roomy.chain(&places) {
+            match Session::create_in(place) {
+                Ok(session) => return Ok(session),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
     }
 
     fn create_in(place: &Path) -> io::Result<Session> {
         let random: u32 = random();
         let name = format!("{PREFIX}{}-{random:08x}", std::process::id());
-        let folder = place.join(name);
+        // Programs work in folders of their own.
+        let folder = std::path::absolute(place)?.join(name);
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Session { folder })
     }
@@ -43,22 +58,53 @@ impl Session {
 
     /// Spills that are there now, sorted by name.
     pub fn spills(&self) -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(&self.folder) else {
-            return Vec::new();
-        };
-        let mut spills: Vec<_> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|e| e == "spill"))
-            .collect();
-        spills.sort();
-        spills
+        files_in(&self.folder, "spill")
+    }
+}
+
+impl Session {
+    /// A program left word that it could not be recorded, and has said why on stderr.
+    pub fn has_refusals(&self) -> bool {
+        !self.refusals().is_empty()
+    }
+
+    fn refusals(&self) -> Vec<PathBuf> {
+        files_in(&self.folder, REFUSED)
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
+        for word in self.refusals() {
+            _ = fs::remove_file(word);
+        }
         _ = fs::remove_dir(&self.folder);
     }
+}
+
+/// Files with this extension, sorted by name.
+fn files_in(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == extension))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Where less is free, shared memory is as good as full: a busy game fills a few MiB
+/// before the drain's first look.
+const LEAST_FREE: u64 = 4 << 20;
+
+/// Whether a place has memory for spills. One without a limit of its own says 0 of 0.
+fn has_room(place: &Path) -> bool {
+    rustix::fs::statvfs(place).is_ok_and(|facts| {
+        let free = facts.f_bavail.saturating_mul(facts.f_frsize);
+        facts.f_blocks == 0 || free >= LEAST_FREE
+    })
 }
 
 /// Removes folders of recordings whose wrapper was killed, once nothing is left in them.
@@ -97,7 +143,7 @@ mod tests {
     #[test]
     fn a_folder_with_spills_stays() {
         let place = tempfile::tempdir().unwrap();
-        let session = Session::create(Some(place.path())).unwrap();
+        let session = Session::create(Some(place.path()), place.path()).unwrap();
         let folder = session.folder().to_owned();
         fs::write(folder.join("12-aa.spill"), "").unwrap();
         fs::write(folder.join("12-bb.spill.tmp"), "").unwrap();
@@ -107,9 +153,21 @@ mod tests {
     }
 
     #[test]
+    fn word_of_a_refusal_goes_with_the_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let session = Session::create(Some(place.path()), place.path()).unwrap();
+        let folder = session.folder().to_owned();
+        assert!(!session.has_refusals());
+        fs::write(folder.join("12-aa.refused"), "").unwrap();
+        assert!(session.has_refusals() && session.spills().is_empty());
+        drop(session);
+        assert!(!folder.exists());
+    }
+
+    #[test]
     fn an_empty_folder_goes() {
         let place = tempfile::tempdir().unwrap();
-        let session = Session::create(Some(place.path())).unwrap();
+        let session = Session::create(Some(place.path()), place.path()).unwrap();
         let folder = session.folder().to_owned();
         drop(session);
         assert!(!folder.exists());

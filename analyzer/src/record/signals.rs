@@ -6,15 +6,20 @@
 
 use super::proc;
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ,
+};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Origin;
 use std::io;
 
 const CAUGHT: &[i32] = &[
-    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH,
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGXFSZ,
 ];
+/// Meant for this process itself: a trace has reached the limit on file sizes, which the
+/// write says as well.
+const OWN: i32 = SIGXFSZ;
 /// Those that end a program.
 const ENDING: &[i32] = &[SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
@@ -41,6 +46,9 @@ impl Signals {
     pub fn forward(&mut self, program: Option<u32>) -> bool {
         let mut end = false;
         for origin in self.0.pending() {
+            if origin.signal == OWN {
+                continue;
+            }
             match program {
                 Some(program) => pass_on(&origin, program),
                 None => end |= ENDING.contains(&origin.signal),

@@ -1,8 +1,11 @@
 /* Signal handlers that allocate and that jump away, at any instruction. Linked with
  * libbump, whose malloc allows both; glibc's would not.
  *
- * usage: signals timer|nested|jump [handler runs]
+ * usage: signals timer|itimer|alternate|threads|nested|jump [handler runs]
  *   timer   a timer of 1 kHz whose handler allocates, beside a program that does;
+ *   itimer  the same by setitimer;
+ *   alternate  the same with a stack of the handler's own, with a closed page below it;
+ *   threads the same, and whichever of four threads the kernel picks takes the signal;
  *   nested  the same at 20 kHz, and the handler is itself interrupted by another's;
  *   jump    the handler leaves by siglongjmp, whatever it interrupted.
  * Prints one JSON line of what had returned, and how many jumps there were: each may
@@ -12,8 +15,10 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <time.h>
 #include "marks.h"
@@ -21,13 +26,15 @@
 struct count { uint64_t allocations, reallocations, deallocations, bytes; };
 
 /* Each context has counters of its own, so none is lost to an interruption. */
-enum { MAIN, FAST, SLOW, CONTEXTS };
+enum { MAIN, FAST, SLOW, CONTEXTS, OTHERS = 3 };
 static volatile struct count counts[CONTEXTS];
+static __thread volatile struct count *mine = counts;
+static volatile struct count of_others[OTHERS][CONTEXTS];
 static volatile sig_atomic_t runs, jumps, armed;
 static sigjmp_buf back;
 
 static void churn(int context, size_t size) {
-    volatile struct count *c = &counts[context];
+    volatile struct count *c = &mine[context];
     char *volatile p = malloc(size);
     c->allocations++, c->bytes += size;
     p[0] = 1;
@@ -62,11 +69,22 @@ static void on_jump(int number) {
     siglongjmp(back, 1);
 }
 
+static int flags = SA_RESTART;
+
+/* Its overflow would be a crash. */
+static void take_alternate_stack(void) {
+    enum { PAGE = 4096, SIZE = 16 * 1024 };
+    char *low = mmap(NULL, SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = low + PAGE, .ss_size = SIZE};
+    if (low == MAP_FAILED || mprotect(low, PAGE, PROT_NONE) || sigaltstack(&stack, NULL)) abort();
+    flags |= SA_ONSTACK;
+}
+
 static void handle(int number, void (*handler)(int)) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = handler;
-    action.sa_flags = SA_RESTART;
+    action.sa_flags = flags;
     sigaction(number, &action, NULL);
 }
 
@@ -82,20 +100,42 @@ static timer_t start_timer(int number, long nanos) {
     return timer;
 }
 
+static void every_millisecond(suseconds_t micros) {
+    struct itimerval every = {{0, micros}, {0, micros}};
+    if (setitimer(ITIMER_REAL, &every, NULL)) abort();
+}
+
 /* Takes the signals that are still due, then stops asking. */
 static void stop_timer(timer_t timer, int number) {
     timer_delete(timer);
     handle(number, SIG_IGN);
 }
 
+static volatile sig_atomic_t done;
+
+static pthread_barrier_t counting;
+
+static void *beside(void *counted) {
+    mine = counted; /* from here on a handler may run on this thread */
+    pthread_barrier_wait(&counting);
+    while (!done)
+        for (size_t size = 16; size < 400; size += 8) churn(MAIN, size);
+    return NULL;
+}
+
+static void add(struct count *sum, volatile struct count *from) {
+    for (int i = 0; i < CONTEXTS; i++) {
+        sum->allocations += from[i].allocations;
+        sum->reallocations += from[i].reallocations;
+        sum->deallocations += from[i].deallocations;
+        sum->bytes += from[i].bytes;
+    }
+}
+
 static void print_counts(void) {
     struct count sum = {0, 0, 0, 0};
-    for (int i = 0; i < CONTEXTS; i++) {
-        sum.allocations += counts[i].allocations;
-        sum.reallocations += counts[i].reallocations;
-        sum.deallocations += counts[i].deallocations;
-        sum.bytes += counts[i].bytes;
-    }
+    add(&sum, counts);
+    for (int i = 0; i < OTHERS; i++) add(&sum, of_others[i]);
     printf("{\"allocations\":%llu,\"reallocations\":%llu,\"deallocations\":%llu,"
            "\"requested_bytes\":%llu,\"runs\":%d,\"jumps\":%d}\n",
            (unsigned long long)sum.allocations, (unsigned long long)sum.reallocations,
@@ -106,12 +146,30 @@ int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "timer";
     int wanted = argc > 2 ? atoi(argv[2]) : 300;
     int nested = !strcmp(mode, "nested"), jump = !strcmp(mode, "jump");
+    int itimer = !strcmp(mode, "itimer"), others = strcmp(mode, "threads") ? 0 : OTHERS;
+    pthread_t threads[OTHERS];
+    pthread_attr_t attributes;
+
+    if (!strcmp(mode, "alternate")) take_alternate_stack();
+    /* What a thread costs the C library is asked for before the count begins. */
+    pthread_attr_init(&attributes);
+    pthread_barrier_init(&counting, NULL, (unsigned)others + 1);
+    for (int i = 0; i < others; i++) pthread_create(&threads[i], &attributes, beside, (void *)of_others[i]);
+    pthread_barrier_wait(&counting);
+    done = 1;
+    for (int i = 0; i < others; i++) pthread_join(threads[i], NULL);
+    memset((void *)of_others, 0, sizeof of_others);
+    done = 0;
 
     mark("signals begin");
+    for (int i = 0; i < others; i++) pthread_create(&threads[i], &attributes, beside, (void *)of_others[i]);
+    pthread_barrier_wait(&counting);
     handle(SIGUSR1, jump ? on_jump : on_timer);
     handle(SIGUSR2, on_slow_timer);
-    timer_t fast = start_timer(SIGUSR1, nested ? 50000 : jump ? 200000 : 1000000);
-    timer_t slow = fast;
+    handle(SIGALRM, on_timer);
+    timer_t fast = NULL, slow = NULL;
+    if (itimer) every_millisecond(1000);
+    else fast = start_timer(SIGUSR1, nested ? 50000 : jump ? 200000 : 1000000);
     if (nested) slow = start_timer(SIGUSR2, 1000000);
     sigsetjmp(back, 1);
     while (runs < wanted) {
@@ -119,7 +177,10 @@ int main(int argc, char **argv) {
         for (size_t size = 16; size < 400; size += 8) churn(MAIN, size);
         armed = 0;
     }
-    stop_timer(fast, SIGUSR1);
+    if (itimer) every_millisecond(0);
+    else stop_timer(fast, SIGUSR1);
+    done = 1;
+    for (int i = 0; i < others; i++) pthread_join(threads[i], NULL);
     if (nested) stop_timer(slow, SIGUSR2);
     mark("signals end");
     print_counts();

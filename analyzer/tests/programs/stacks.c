@@ -1,7 +1,9 @@
 /* Allocates on stacks that are not the thread's own.
- * usage: stacks coroutine|altstack|deep|alloca; prints one JSON line of its calls. */
+ * usage: stacks coroutine|altstack|deep|alloca|minimal; prints one JSON line of its calls. */
 #define _GNU_SOURCE
 #include <alloca.h>
+#include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -102,14 +104,33 @@ static __attribute__((noinline)) void with_alloca(int turn) {
     churn(501);
 }
 
+/* Threads on the smallest stacks that there are, one after the other. */
+static void *on_a_small_stack(void *turn) {
+    with_alloca((int)(long)turn % 7);
+    return NULL;
+}
+
+static void run_threads(int times) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstacksize(&attributes, (size_t)PTHREAD_STACK_MIN)) abort();
+    for (int i = 0; i < times; i++) {
+        if (pthread_create(&thread, &attributes, on_a_small_stack, (void *)(long)i)) abort();
+        pthread_join(thread, NULL);
+    }
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "coroutine";
+    if (!strcmp(mode, "minimal")) run_threads(1), memset(&count, 0, sizeof count);
     mark("stacks begin");
     if (!strcmp(mode, "coroutine")) run_coroutines();
     if (!strcmp(mode, "altstack")) run_altstack();
     if (!strcmp(mode, "deep")) deep(5000);
     if (!strcmp(mode, "alloca"))
         for (int turn = 0; turn < TURNS; turn++) with_alloca(turn);
+    if (!strcmp(mode, "minimal")) run_threads(TURNS);
     mark("stacks end");
     printf("{\"allocations\":%llu,\"reallocations\":%llu,\"deallocations\":%llu,\"requested_bytes\":%llu}\n",
            (unsigned long long)count.allocations, (unsigned long long)count.reallocations,

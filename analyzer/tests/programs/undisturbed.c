@@ -1,5 +1,5 @@
 /* Prints what a recorder might change of a process: the output must be the same without it.
- * usage: undisturbed state|close|unshare|errno|layout */
+ * usage: undisturbed state|close|unshare|errno|layout|first */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -112,12 +112,19 @@ static void keep_errno(void) {
     printf("changed %d times, failure sets %d, gives %p\n", changed, errno, huge);
 }
 
+/* The first blocks of all, measured from where the heap begins. */
+static void first_blocks(void) {
+    enum { FIRST = 60 };
+    static char *blocks[FIRST];
+    for (int i = 0; i < FIRST; i++) blocks[i] = malloc(24 + (size_t)i * 37 % 700);
+    printf("%lx", (unsigned long)blocks[0] & 0xfff);
+    for (int i = 1; i < FIRST; i++) printf(" %ld", (long)(blocks[i] - blocks[i - 1]));
+    puts("");
+}
+
 /* Where blocks lie among each other, and how large the allocator made them. */
 static void layout(void) {
-    enum { BLOCKS = 2000, SMALL = 1040, OF_EACH = 12 };
-    /* What was freed before main began, by whomever, is used up first. */
-    for (size_t size = 24; size < SMALL; size += 16)
-        for (int i = 0; i < OF_EACH; i++) *(void *volatile *)malloc(size) = NULL;
+    enum { BLOCKS = 2000 };
     static char *blocks[BLOCKS];
     unsigned long usable = 0, distances = 0;
     for (int i = 0; i < BLOCKS; i++) {
@@ -140,5 +147,6 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "unshare")) new_namespace();
     if (!strcmp(mode, "errno")) keep_errno();
     if (!strcmp(mode, "layout")) layout();
+    if (!strcmp(mode, "first")) first_blocks();
     return 0;
 }

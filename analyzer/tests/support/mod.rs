@@ -5,10 +5,14 @@
 
 pub mod compile;
 pub mod killme;
+pub mod namespace;
+pub mod plugins;
+pub mod preload;
 pub mod record;
 pub mod run;
 pub mod scratch;
 pub mod tally;
+pub mod undisturbed;
 
 use serde_json::Value;
 

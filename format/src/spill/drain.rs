@@ -3,13 +3,13 @@
 use super::layout::*;
 use super::map::{SpillError, SpillMap};
 use crate::chunk::ChunkBase;
-use crate::codec::Decoder;
+use crate::codec::{Decoder, StreamRecord};
 use crate::definition::{ContextId, Definition, SegmentId, ThreadId};
 use crate::error::WriteError;
 use crate::header::{Ended, FileHeader};
 use crate::kill_point::{KillPoint, reach};
 use crate::tally::Tally;
-use crate::writer::TraceWriter;
+use crate::writer::{TraceWriter, encode_definition};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 const DEFINITIONS_BYTES: usize = 1 << 20;
 /// Pending chunks are handed to the sink from this size on.
 const FLUSH_BYTES: usize = 1 << 20;
+/// While the sink refuses, no more definitions than this are tried again in one pass.
+const TRIED_BYTES: usize = 64 << 10;
 
 /// What one pass moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,19 +50,49 @@ pub struct Drain<W: Write> {
     blocks: Vec<usize>,
     partial: HashMap<usize, Partial>,
     /// Records that were written or dropped, and dropped ones, per stream.
-    streams: HashMap<(ThreadId, bool), StreamTotals>,
+    streams: HashMap<StreamKey, StreamTotals>,
     records: Vec<u8>,
-    /// What waits for the next flush, per stream.
-    unflushed: Vec<((ThreadId, bool), u64)>,
+    /// Records that wait for the next flush.
+    unflushed: Vec<(StreamKey, Stretch)>,
+    /// Blocks whose definitions wait for it, and how far each had been written before.
+    unflushed_blocks: Vec<(usize, usize)>,
+    /// The last flush failed.
+    is_failing: bool,
     watermark: u64,
     written: u64,
     tally: Tally,
 }
 
-#[derive(Clone, Copy, Default)]
+/// A thread, and whether it is the stream of its signal handlers.
+type StreamKey = (ThreadId, bool);
+
+#[derive(Default)]
 struct StreamTotals {
+    /// Records that were published, dropped ones included.
     records: u64,
-    dropped: u64,
+    /// Those that the sink refused.
+    dropped: Vec<Stretch>,
+}
+
+/// Records of a stream that follow one another.
+#[derive(Clone, Copy)]
+struct Stretch {
+    first: u64,
+    records: u64,
+    /// How many of them are events.
+    events: u64,
+}
+
+impl StreamTotals {
+    fn drop_stretch(&mut self, stretch: Stretch) {
+        match self.dropped.last_mut() {
+            Some(last) if last.first + last.records == stretch.first => {
+                last.records += stretch.records;
+                last.events += stretch.events;
+            }
+            _ => self.dropped.push(stretch),
+        }
+    }
 }
 
 struct Work {
@@ -93,6 +125,8 @@ impl<W: Write> Drain<W> {
             streams: HashMap::new(),
             records: Vec::new(),
             unflushed: Vec::new(),
+            unflushed_blocks: Vec::new(),
+            is_failing: false,
             watermark: 0,
             written: 0,
             tally: Tally::default(),
@@ -139,9 +173,10 @@ impl<W: Write> Drain<W> {
         main.count()
     }
 
-    /// Records that could not be written.
+    /// Events that could not be written.
     pub fn dropped(&self) -> u64 {
-        self.streams.values().map(|s| s.dropped).sum()
+        let stretches = self.streams.values().flat_map(|s| &s.dropped);
+        stretches.map(|stretch| stretch.events).sum()
     }
 
     /// Moves every buffer that its thread has left, and, with `partial`, also what
@@ -189,21 +224,69 @@ impl<W: Write> Drain<W> {
         self.writer.definitions(definitions)
     }
 
-    /// Moves all that is left, says how the program ended, and gives the writer
-    /// back for whatever is to follow.
+    /// Moves all that is left, says how the program ended and what is missing, and gives
+    /// the writer back for whatever is to follow.
     ///
     /// # Errors
     ///
-    /// The sink's; everything that could be written was.
+    /// The sink's, where it refuses even the end. Then the spill says what is missing, for
+    /// a reader that finds it.
     pub fn finish(mut self, ended: Ended) -> Result<TraceWriter<W>, WriteError> {
-        let passed = self.pass(true);
+        // What this pass cannot write it counts, and the totals tell.
+        _ = self.pass(true);
         let totals = self.totals();
-        self.writer.definitions(&totals)?;
-        self.writer.end(ended)?;
-        reach(KillPoint::DrainEnding);
-        self.writer.flush()?;
-        reach(KillPoint::DrainEnded);
-        passed.map(|_| self.writer)
+        let written = self
+            .writer
+            .definitions(&totals)
+            .and_then(|()| self.writer.end(ended))
+            .and_then(|()| {
+                reach(KillPoint::DrainEnding);
+                self.writer.flush()
+            });
+        match written {
+            Ok(()) => {
+                reach(KillPoint::DrainEnded);
+                Ok(self.writer)
+            }
+            Err(error) => {
+                self.leave_word();
+                Err(error)
+            }
+        }
+    }
+
+    /// Leaves in the spill what the trace cannot tell: which records it never took.
+    fn leave_word(&self) {
+        let mut encoded = Vec::new();
+        for definition in self.dropped_definitions() {
+            if encode_definition(&definition, &mut encoded).is_err() {
+                return;
+            }
+            if encoded.len() > BLOCK_BYTES / 2 {
+                self.spill.append_definitions(&encoded);
+                encoded.clear();
+            }
+        }
+        self.spill.append_definitions(&encoded);
+    }
+
+    fn dropped_definitions(&self) -> Vec<Definition<'static>> {
+        let mut dropped: Vec<_> = self
+            .streams
+            .iter()
+            .flat_map(|(key, totals)| totals.dropped.iter().map(|stretch| (*key, *stretch)))
+            .collect();
+        dropped.sort_by_key(|(key, stretch)| (*key, stretch.first));
+        dropped
+            .into_iter()
+            .map(|((id, nested), stretch)| Definition::Dropped {
+                id,
+                nested,
+                first: stretch.first,
+                records: stretch.records,
+                events: stretch.events,
+            })
+            .collect()
     }
 
     fn totals(&self) -> Vec<Definition<'static>> {
@@ -211,9 +294,9 @@ impl<W: Write> Drain<W> {
             .streams
             .iter()
             .filter(|((_, nested), _)| !nested)
-            .map(|((id, _), s)| (*id, *s))
+            .map(|((id, _), s)| (*id, s.records))
             .collect();
-        totals.sort_by_key(|(id, _)| *id);
+        totals.sort();
         let mut lost: HashMap<ThreadId, u64> = HashMap::new();
         for slot in self.spill.slots() {
             let thread = slot.thread.load(Acquire);
@@ -221,14 +304,10 @@ impl<W: Write> Drain<W> {
                 *lost.entry(ThreadId(thread)).or_default() += slot.lost.load(Relaxed);
             }
         }
-        let mut definitions = Vec::new();
-        for (id, stream) in totals {
-            let lost = lost.remove(&id).unwrap_or(0) + stream.dropped;
-            definitions.push(Definition::ThreadTotals {
-                id,
-                records: stream.records,
-                lost,
-            });
+        let mut definitions = self.dropped_definitions();
+        for (id, records) in totals {
+            let lost = lost.remove(&id).unwrap_or(0);
+            definitions.push(Definition::ThreadTotals { id, records, lost });
         }
         for (id, lost) in lost {
             if lost > 0 {
@@ -275,8 +354,7 @@ impl<W: Write> Drain<W> {
 
     /// Every buffer with something new, a stream's buffers in order.
     fn work(&self, partial: bool) -> Vec<Work> {
-        let used = (self.spill.header().buffers_used.load(Acquire) as usize).min(BUFFER_COUNT);
-        let mut work: Vec<Work> = (0..used)
+        let mut work: Vec<Work> = (0..self.spill.buffers_used())
             .filter_map(|index| self.work_on(index, partial))
             .collect();
         work.sort_by_key(|w| (w.thread, w.nested, w.first_number));
@@ -302,8 +380,8 @@ impl<W: Write> Drain<W> {
             first_number: buffer.first_number.load(Relaxed),
             bytes: bytes.min(BUFFER_BYTES - BUFFER_DATA),
             records,
-            // May be ahead of the commit word by the record that is being written: the
-            // differences of a buffer's parts add up to the right sum all the same.
+            // May be ahead of the commit word by the record that is being written, unless
+            // the buffer is full.
             others: buffer.others.load(Relaxed),
             marks: buffer.marks.load(Relaxed),
             full,
@@ -346,23 +424,32 @@ impl<W: Write> Drain<W> {
             done.base,
             &self.records,
         )?;
-        self.unflushed
-            .push(((work.thread, work.nested), u64::from(count)));
         reach(KillPoint::DrainCopied);
-        let others = work.others.wrapping_sub(done.others);
-        self.tally.events += u64::from(count.saturating_sub(others));
+        // The rest of a buffer still written to will be a chunk of its own: find its base,
+        // and count what is in this part, of which the buffer's count may be ahead.
+        let behind = (!work.full).then(|| Part::of(&self.records, work.thread, done.base));
+        let others = match &behind {
+            Some(part) => count.saturating_sub(part.events),
+            None => work.others.wrapping_sub(done.others),
+        };
+        let events = u64::from(count.saturating_sub(others));
+        let stretch = Stretch {
+            first: first_number,
+            records: u64::from(count),
+            events,
+        };
+        self.unflushed.push(((work.thread, work.nested), stretch));
+        self.tally.events += events;
         self.tally.frame_marks += u64::from(work.marks.wrapping_sub(done.marks));
         self.tally.last_key = self.tally.last_key.max(last_key);
-        if !work.full {
-            // The rest of this buffer will be a chunk of its own: find its base.
-            let base = base_behind(&self.records, work.thread, done.base);
+        if let Some(Part { base, .. }) = behind {
             self.tally.last_key = self.tally.last_key.max(base.key);
             self.partial.insert(
                 work.index,
                 Partial {
                     bytes: work.bytes,
                     records: work.records,
-                    others: work.others,
+                    others: done.others.wrapping_add(others),
                     marks: work.marks,
                     base,
                 },
@@ -385,7 +472,7 @@ impl<W: Write> Drain<W> {
     }
 
     fn definitions(&mut self) -> Result<(), WriteError> {
-        let used = (self.spill.header().blocks_used.load(Acquire) as usize).min(BLOCK_COUNT);
+        let used = self.spill.blocks_used();
         self.blocks.resize(used.max(self.blocks.len()), 0);
         let mut encoded = Vec::new();
         for index in 0..used {
@@ -397,6 +484,10 @@ impl<W: Write> Drain<W> {
             self.spill
                 .copy_definitions(index, done, committed, &mut encoded);
             self.blocks[index] = committed;
+            self.unflushed_blocks.push((index, done));
+            if self.is_failing && encoded.len() >= TRIED_BYTES {
+                break;
+            }
             if encoded.len() >= DEFINITIONS_BYTES {
                 self.writer.encoded_definitions(&encoded, 0)?;
                 encoded.clear();
@@ -445,24 +536,45 @@ impl<W: Write> Drain<W> {
             .header()
             .drain_failing
             .store(u32::from(result.is_err()), Relaxed);
-        for (key, count) in self.unflushed.drain(..) {
+        self.is_failing = result.is_err();
+        for (key, stretch) in self.unflushed.drain(..) {
             let stream = self.streams.entry(key).or_default();
+            stream.records += stretch.records;
             if result.is_ok() {
-                stream.records += count;
-                self.written += count;
-                stats.records += count;
+                self.written += stretch.records;
+                stats.records += stretch.records;
             } else {
-                stream.dropped += count;
-                stats.dropped += count;
+                stream.drop_stretch(stretch);
+                stats.dropped += stretch.records;
+            }
+        }
+        // Definitions stay where they are, and are tried again.
+        for (index, done) in self.unflushed_blocks.drain(..).rev() {
+            if result.is_err() {
+                self.blocks[index] = done;
             }
         }
         result
     }
 }
 
-/// The base of the record behind `records`.
-fn base_behind(records: &[u8], thread: ThreadId, base: ChunkBase) -> ChunkBase {
-    let mut decoder = Decoder::new(records, thread, base);
-    while decoder.next().is_some() {}
-    decoder.base()
+/// A part of a buffer that its thread still writes to.
+struct Part {
+    /// Of the record behind it.
+    base: ChunkBase,
+    events: u32,
+}
+
+impl Part {
+    fn of(records: &[u8], thread: ThreadId, base: ChunkBase) -> Part {
+        let mut decoder = Decoder::new(records, thread, base);
+        let mut events = 0;
+        while let Some(record) = decoder.next() {
+            events += u32::from(matches!(record, StreamRecord::Event(_)));
+        }
+        Part {
+            base: decoder.base(),
+            events,
+        }
+    }
 }

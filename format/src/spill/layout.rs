@@ -4,7 +4,7 @@ use crate::header::{Ended, TraceId};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The first bytes of every spill; the digit is the layout's version.
-pub const SPILL_MAGIC: [u8; 8] = *b"hrspill1";
+pub const SPILL_MAGIC: [u8; 8] = *b"hrspill2";
 
 /// Offset of the encoded file header.
 pub const INFO_OFFSET: usize = 4096;
@@ -16,24 +16,98 @@ pub const SLOTS_OFFSET: usize = INFO_OFFSET + INFO_BYTES;
 pub const SLOT_COUNT: usize = 4096;
 /// Offset of the buffers' states, one word each.
 pub const STATES_OFFSET: usize = SLOTS_OFFSET + SLOT_COUNT * size_of::<Slot>();
-/// Buffers of records.
-pub const BUFFER_COUNT: usize = 2048;
-/// Offset of the blocks of definitions.
-pub const BLOCKS_OFFSET: usize = page_up(STATES_OFFSET + BUFFER_COUNT * 4);
-/// Bytes of a block of definitions.
-pub const BLOCK_BYTES: usize = 8 << 10;
-/// Blocks of definitions: 256 MiB, the limit of the backtrace table.
-pub const BLOCK_COUNT: usize = 32 << 10;
-/// Offset of a block's first definition.
-pub const BLOCK_DATA: usize = size_of::<BlockHeader>();
+/// Most buffers of records that a spill may have: 256 MiB.
+pub const MOST_BUFFERS: usize = 8 << 10;
 /// Offset of the buffers.
-pub const BUFFERS_OFFSET: usize = BLOCKS_OFFSET + BLOCK_BYTES * BLOCK_COUNT;
-/// Bytes of a buffer of records: 64 MiB in all.
+pub const BUFFERS_OFFSET: usize = page_up(STATES_OFFSET + MOST_BUFFERS * 4);
+/// Bytes of a buffer of records.
 pub const BUFFER_BYTES: usize = 32 << 10;
 /// Offset of a buffer's first record.
 pub const BUFFER_DATA: usize = size_of::<BufferHeader>();
-/// Bytes of a spill. Most are never touched and cost nothing.
-pub const SPILL_BYTES: usize = BUFFERS_OFFSET + BUFFER_BYTES * BUFFER_COUNT;
+/// Bytes of a block of definitions.
+pub const BLOCK_BYTES: usize = 8 << 10;
+/// Most blocks of definitions that a spill may have: 1 GiB.
+pub const MOST_BLOCKS: usize = 128 << 10;
+/// Offset of a block's first definition.
+pub const BLOCK_DATA: usize = size_of::<BlockHeader>();
+
+/// How much a spill can hold. Pages that were never used cost no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Buffers of records.
+    pub buffers: usize,
+    /// Blocks of definitions, the backtrace table.
+    pub blocks: usize,
+}
+
+impl Capacity {
+    /// 64 MiB of records and 256 MiB of definitions.
+    pub const USUAL: Capacity = Capacity::of_bytes(64 << 20, 256 << 20);
+    /// A few threads can work with this much.
+    pub const LEAST: Capacity = Capacity {
+        buffers: 16,
+        blocks: 16,
+    };
+
+    /// Room for so many bytes of records and definitions, within what is possible.
+    pub const fn of_bytes(records: usize, definitions: usize) -> Capacity {
+        Capacity {
+            buffers: clamp(
+                records / BUFFER_BYTES,
+                Capacity::LEAST.buffers,
+                MOST_BUFFERS,
+            ),
+            blocks: clamp(
+                definitions / BLOCK_BYTES,
+                Capacity::LEAST.blocks,
+                MOST_BLOCKS,
+            ),
+        }
+    }
+
+    /// The same in a spill of at most `bytes`: what is above [`Capacity::LEAST`] is made
+    /// smaller alike. `None` below that.
+    pub fn within(self, bytes: usize) -> Option<Capacity> {
+        let least = Self::LEAST;
+        let room = bytes.checked_sub(least.bytes())? as u128;
+        let wanted = self.bytes().saturating_sub(least.bytes()) as u128;
+        if wanted <= room {
+            return Some(self);
+        }
+        let part = |count: usize, least: usize| {
+            least + (count.saturating_sub(least) as u128 * room / wanted) as usize
+        };
+        Some(Capacity {
+            buffers: part(self.buffers, least.buffers),
+            blocks: part(self.blocks, least.blocks),
+        })
+    }
+
+    /// Bytes of the whole spill.
+    pub const fn bytes(self) -> usize {
+        self.block_offset(self.blocks)
+    }
+
+    /// Where a buffer of records begins.
+    pub const fn buffer_offset(self, index: usize) -> usize {
+        BUFFERS_OFFSET + index * BUFFER_BYTES
+    }
+
+    /// Where a block of definitions begins, behind the last buffer.
+    pub const fn block_offset(self, index: usize) -> usize {
+        self.buffer_offset(self.buffers) + index * BLOCK_BYTES
+    }
+}
+
+const fn clamp(value: usize, least: usize, most: usize) -> usize {
+    if value < least {
+        least
+    } else if value > most {
+        most
+    } else {
+        value
+    }
+}
 
 /// A buffer nobody uses.
 pub const STATE_FREE: u32 = 0;
@@ -59,6 +133,10 @@ pub struct Header {
     pub info_length: AtomicU32,
     /// How the program ended, as [`ended_word`]; 0 while it runs.
     pub ended: AtomicU64,
+    /// How many buffers there are, see [`Capacity`].
+    pub buffers: AtomicU32,
+    /// How many blocks there are.
+    pub blocks: AtomicU32,
     /// Blocks of definitions that were taken.
     pub blocks_used: AtomicU32,
     /// Buffers that were ever taken.
@@ -71,6 +149,9 @@ pub struct Header {
     pub stacks: AtomicU32,
     /// Counted up by the drain at each pass: somebody is there.
     pub heartbeat: AtomicU64,
+    /// One more than the heartbeat at which a thread has waited in vain for an empty
+    /// buffer: nobody waits again before the drain has moved.
+    pub given_up: AtomicU64,
     /// Events lost by threads that got no slot.
     pub lost: AtomicU64,
     /// Backtraces cut to their call site because the table was full.
@@ -171,6 +252,7 @@ pub fn ended_word(ended: Ended) -> u64 {
         Ended::Unknown => (4, 0),
         Ended::Stopped => (5, 0),
         Ended::RecorderLeft => (6, 0),
+        Ended::Confined => (7, 0),
     };
     kind << 32 | u64::from(value as u32)
 }
@@ -185,6 +267,7 @@ pub fn split_ended(word: u64) -> Option<Ended> {
         4 => Ended::Unknown,
         5 => Ended::Stopped,
         6 => Ended::RecorderLeft,
+        7 => Ended::Confined,
         _ => return None,
     })
 }
@@ -205,6 +288,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_spill_is_made_smaller_where_there_is_less_room() {
+        let usual = Capacity::USUAL;
+        assert_eq!((usual.buffers, usual.blocks), (2048, 32 << 10));
+        assert_eq!(usual.within(usual.bytes()), Some(usual));
+        let least = Capacity::LEAST;
+        let half = (usual.bytes() + least.bytes()) / 2;
+        let expected = Capacity {
+            buffers: (2048 + 16) / 2,
+            blocks: ((32 << 10) + 16) / 2,
+        };
+        assert_eq!(usual.within(half), Some(expected));
+        assert_eq!(usual.within(least.bytes()), Some(least));
+        assert_eq!(usual.within(least.bytes() - 1), None);
+        for bytes in (0..8 << 20).step_by(77_777) {
+            assert!(usual.within(bytes).is_none_or(|c| c.bytes() <= bytes));
+        }
+    }
+
+    #[test]
     fn words_come_back() {
         for ended in [
             Ended::Exit(-1),
@@ -212,6 +314,7 @@ mod tests {
             Ended::Signal(9),
             Ended::Exec,
             Ended::Stopped,
+            Ended::Confined,
         ] {
             assert_eq!(split_ended(ended_word(ended)), Some(ended));
         }

@@ -9,7 +9,16 @@ use crate::header::FileHeader;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// The largest spill there can be.
+const MOST: Capacity = Capacity {
+    buffers: MOST_BUFFERS,
+    blocks: MOST_BLOCKS,
+};
 
 /// Why a file is no usable spill.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +41,7 @@ pub enum SpillError {
 /// the same time is no data race.
 pub struct SpillMap {
     map: memmap2::MmapRaw,
+    capacity: Capacity,
 }
 
 impl SpillMap {
@@ -51,21 +61,47 @@ impl SpillMap {
     ///
     /// As [`SpillMap::open`].
     pub fn of_file(file: &File) -> Result<SpillMap, SpillError> {
-        if file.metadata()?.len() != SPILL_BYTES as u64 {
+        let length = file.metadata()?.len();
+        let possible = Capacity::LEAST.bytes() as u64..=MOST.bytes() as u64;
+        if !possible.contains(&length) {
             return Err(SpillError::NotASpill);
         }
-        let map = memmap2::MmapOptions::new().len(SPILL_BYTES).map_raw(file)?;
-        let spill = SpillMap { map };
+        let map = memmap2::MmapOptions::new()
+            .len(length as usize)
+            .map_raw(file)?;
+        let mut spill = SpillMap {
+            map,
+            capacity: Capacity::LEAST,
+        };
         match spill.header().magic.load(Acquire).to_le_bytes() {
-            SPILL_MAGIC => Ok(spill),
-            [0, 0, 0, 0, 0, 0, 0, 0] => Err(SpillError::NotReady),
-            _ => Err(SpillError::NotASpill),
+            SPILL_MAGIC => {}
+            [0, 0, 0, 0, 0, 0, 0, 0] => return Err(SpillError::NotReady),
+            _ => return Err(SpillError::NotASpill),
         }
+        spill.capacity = Capacity {
+            buffers: (spill.header().buffers.load(Relaxed) as usize).min(MOST_BUFFERS),
+            blocks: (spill.header().blocks.load(Relaxed) as usize).min(MOST_BLOCKS),
+        };
+        // The counts are the program's word; the file's length is the kernel's.
+        if spill.capacity.bytes() as u64 != length {
+            return Err(SpillError::NotASpill);
+        }
+        Ok(spill)
     }
 
     /// The header.
     pub fn header(&self) -> &Header {
         self.at(0)
+    }
+
+    /// Buffers that were ever taken; the others have no memory yet.
+    pub fn buffers_used(&self) -> usize {
+        (self.header().buffers_used.load(Acquire) as usize).min(self.capacity.buffers)
+    }
+
+    /// Blocks that were ever taken; the others have no memory yet.
+    pub fn blocks_used(&self) -> usize {
+        (self.header().blocks_used.load(Acquire) as usize).min(self.capacity.blocks)
     }
 
     /// Slots that were ever taken; all others are empty.
@@ -79,26 +115,26 @@ impl SpillMap {
         self.at(SLOTS_OFFSET + index * size_of::<Slot>())
     }
 
-    /// One buffer's state; `index` below [`BUFFER_COUNT`].
+    /// One buffer's state; `index` below [`SpillMap::buffers_used`].
     pub fn state(&self, index: usize) -> &AtomicU32 {
         self.at(STATES_OFFSET + index * 4)
     }
 
-    /// One buffer's header; `index` below [`BUFFER_COUNT`].
+    /// One buffer's header; `index` below [`SpillMap::buffers_used`].
     pub fn buffer(&self, index: usize) -> &BufferHeader {
-        self.at(BUFFERS_OFFSET + index * BUFFER_BYTES)
+        self.at(self.capacity.buffer_offset(index))
     }
 
-    /// One block's header; `index` below [`BLOCK_COUNT`].
+    /// One block's header; `index` below [`SpillMap::blocks_used`].
     pub fn block(&self, index: usize) -> &BlockHeader {
-        self.at(BLOCKS_OFFSET + index * BLOCK_BYTES)
+        self.at(self.capacity.block_offset(index))
     }
 
     /// Copies committed records `from..to` of a buffer behind `out`.
     pub fn copy_records(&self, index: usize, from: usize, to: usize, out: &mut Vec<u8>) {
         let to = to.min(BUFFER_BYTES - BUFFER_DATA);
         self.copy(
-            BUFFERS_OFFSET + index * BUFFER_BYTES + BUFFER_DATA,
+            self.capacity.buffer_offset(index) + BUFFER_DATA,
             from.min(to),
             to,
             out,
@@ -109,11 +145,54 @@ impl SpillMap {
     pub fn copy_definitions(&self, index: usize, from: usize, to: usize, out: &mut Vec<u8>) {
         let to = to.min(BLOCK_BYTES - BLOCK_DATA);
         self.copy(
-            BLOCKS_OFFSET + index * BLOCK_BYTES + BLOCK_DATA,
+            self.capacity.block_offset(index) + BLOCK_DATA,
             from.min(to),
             to,
             out,
         );
+    }
+
+    /// Adds definitions, each behind its length as varint, in a block of their own; false
+    /// where they do not fit or no block is left.
+    pub(super) fn append_definitions(&self, encoded: &[u8]) -> bool {
+        if encoded.len() > BLOCK_BYTES - BLOCK_DATA {
+            return false;
+        }
+        loop {
+            let index = self.blocks_used();
+            let place = self.capacity.block_offset(index);
+            if index >= self.capacity.blocks || !self.provide(place, BLOCK_BYTES) {
+                return false;
+            }
+            let (now, next) = (index as u32, index as u32 + 1);
+            let used = &self.header().blocks_used;
+            if used.compare_exchange(now, next, AcqRel, Relaxed).is_err() {
+                continue;
+            }
+            // SAFETY: the block was taken by this call alone, lies in the mapping, and
+            // has room (checked); readers look only below `committed`.
+            unsafe {
+                let place = self.map.as_mut_ptr().add(place + BLOCK_DATA);
+                std::ptr::copy_nonoverlapping(encoded.as_ptr(), place, encoded.len());
+            }
+            let committed = &self.block(index).committed;
+            committed.store(encoded.len() as u32, Release);
+            return true;
+        }
+    }
+
+    /// Has the kernel provide pages before they are stored to.
+    #[cfg(target_os = "linux")]
+    fn provide(&self, offset: usize, bytes: usize) -> bool {
+        let advice = memmap2::Advice::PopulateWrite;
+        // Refused by kernels before 5.14, which do not know the advice: then nothing is stored.
+        self.map.advise_range(advice, offset, bytes).is_ok()
+    }
+
+    /// Other systems provide memory when it is mapped.
+    #[cfg(not(target_os = "linux"))]
+    fn provide(&self, _offset: usize, _bytes: usize) -> bool {
+        true
     }
 
     /// The trace's file header, as the program left it.
@@ -132,9 +211,10 @@ impl SpillMap {
     }
 
     fn at<T>(&self, offset: usize) -> &T {
-        assert!(offset + size_of::<T>() <= SPILL_BYTES && offset.is_multiple_of(align_of::<T>()));
-        // SAFETY: the range lies in the mapping (asserted; the mapping has
-        // SPILL_BYTES, set in `of_file`) and is aligned because the mapping
+        assert!(
+            offset + size_of::<T>() <= self.map.len() && offset.is_multiple_of(align_of::<T>())
+        );
+        // SAFETY: the range lies in the mapping (asserted) and is aligned because the mapping
         // begins at a page. T is one of layout.rs's structs or AtomicU32: all
         // atomics, valid for any bits, and safe to share with other writers.
         unsafe { &*self.map.as_mut_ptr().add(offset).cast::<T>() }
@@ -142,7 +222,7 @@ impl SpillMap {
 
     fn copy(&self, area: usize, from: usize, to: usize, out: &mut Vec<u8>) {
         let length = to - from;
-        assert!(area + to <= SPILL_BYTES);
+        assert!(area + to <= self.map.len());
         out.reserve(length);
         // SAFETY: source range within the mapping (asserted), destination just
         // reserved. Bytes below a commit that was loaded with Acquire are never

@@ -64,15 +64,16 @@ impl Remains {
     pub fn of(spill: &SpillMap) -> Remains {
         let header = spill.header();
         let in_flight = in_flight(spill);
-        let used = (header.buffers_used.load(Acquire) as usize).min(BUFFER_COUNT);
-        let buffers = (0..used).filter_map(|index| buffer(spill, index)).collect();
+        let buffers = (0..spill.buffers_used())
+            .filter_map(|index| buffer(spill, index))
+            .collect();
         let mut definitions = Vec::new();
-        for index in 0..(header.blocks_used.load(Acquire) as usize).min(BLOCK_COUNT) {
+        for index in 0..spill.blocks_used() {
             let committed = spill.block(index).committed.load(Acquire) as usize;
             spill.copy_definitions(index, 0, committed, &mut definitions);
         }
-        let lost = (0..SLOT_COUNT)
-            .map(|i| spill.slot(i))
+        let lost = spill
+            .slots()
             .map(|s| s.lost.load(Relaxed))
             .fold(0u64, u64::saturating_add);
         Remains {
@@ -134,8 +135,7 @@ pub(crate) fn in_flight(spill: &SpillMap) -> Vec<InFlight> {
 
 /// Whether the thread's newest buffers hold the record of this very release.
 fn published(spill: &SpillMap, flight: &InFlight) -> bool {
-    let used = (spill.header().buffers_used.load(Acquire) as usize).min(BUFFER_COUNT);
-    (0..used)
+    (0..spill.buffers_used())
         .filter(|index| spill.buffer(*index).thread.load(Relaxed) == flight.thread.0)
         .filter_map(|index| buffer(spill, index))
         .any(|buffer| ends_with(&buffer, flight))

@@ -1,5 +1,8 @@
 //! Whether the program's own calls come to us at all.
-#![expect(unsafe_code, reason = "reads the program's name from the C library")]
+#![expect(
+    unsafe_code,
+    reason = "asks the C library for its version and the program's headers"
+)]
 
 use crate::callers::{self, Object, object_of};
 use crate::{message, next};
@@ -25,8 +28,8 @@ pub(crate) fn is_ours() -> bool {
             b"; build the program with the C library's malloc, or use the heapreel crate",
         )
     };
-    let path = path_of(provider.as_ref()).to_bytes();
-    message::line(&[path, b": has its own ", function.to_bytes(), cause, advice]);
+    let path = path_of(provider.as_ref());
+    message::line(&[&path, b": has its own ", function.to_bytes(), cause, advice]);
     false
 }
 
@@ -37,21 +40,19 @@ fn is_library(object: &Object) -> bool {
     object_of(headers).is_some_and(|program| program.base != object.base)
 }
 
-fn path_of(provider: Option<&Object>) -> &'static CStr {
-    unsafe extern "C" {
-        static program_invocation_name: *const std::ffi::c_char;
-    }
+fn path_of(provider: Option<&Object>) -> Vec<u8> {
     match provider {
-        Some(object) if object.path.to_bytes().contains(&b'/') => object.path,
-        // SAFETY: glibc's variable; null only before the C library has begun.
-        _ => unsafe {
-            if program_invocation_name.is_null() {
-                c"the program"
-            } else {
-                CStr::from_ptr(program_invocation_name)
-            }
-        },
+        Some(object) if is_library(object) => object.path.to_bytes().to_vec(),
+        _ => path_of_program(),
     }
+}
+
+/// The program's file: what it was called by may be a link, as `/proc/self/exe` is.
+fn path_of_program() -> Vec<u8> {
+    std::fs::read_link("/proc/self/exe").map_or_else(
+        |_| b"the program".to_vec(),
+        |path| path.into_os_string().into_encoded_bytes(),
+    )
 }
 
 /// The name of the allocator beneath us, as it goes into the trace.

@@ -138,7 +138,8 @@ fn release(site: CallSite, entry: Entry, block: usize, inner: impl FnOnce()) {
 
 /// Looks the operators up at start; nothing happens in a program without C++.
 pub(crate) fn find() {
-    if !next::lookup(libc::RTLD_NEXT, c"_Znwm").is_null() {
+    let runtime = next::beside_the_heap(|| next::lookup(libc::RTLD_NEXT, c"_Znwm"));
+    if !runtime.is_null() {
         take(libc::RTLD_NEXT);
     }
 }

@@ -8,9 +8,14 @@
 )]
 
 use crate::callers::object_of;
+use heapreel::raw;
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Release},
+};
 
 /// An array of C strings, null at its end; may be null itself.
 pub(crate) type Strings = *const *const c_char;
@@ -21,10 +26,46 @@ unsafe extern "C" {
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const OURS: &[u8] = b"HEAPREEL_";
+/// With this the loader names a program's libraries and does not run it (ld.so(8)): so
+/// works ldd, whose list must be the program's own.
+const LISTS: &[u8] = b"LD_TRACE_LOADED_OBJECTS=";
 
 /// What children are to be given where the program withholds it: `LD_PRELOAD=` with
 /// our path alone, and every `HEAPREEL_…` as it was. Empty where they are to be plain.
 static KEPT: OnceLock<Vec<CString>> = OnceLock::new();
+
+/// The same once the program has given system calls up: whatever replaces it has, too.
+static KEPT_CONFINED: AtomicPtr<Vec<CString>> = AtomicPtr::new(null_mut());
+
+/// What may not be asked of the kernel, as a number.
+const CONFINED: &str = "HEAPREEL_CONFINED";
+
+/// Takes over what the program that this one replaced, or its parent, had given up.
+pub(crate) fn inherit_confinement() {
+    let number = std::str::from_utf8(value(CONFINED)).unwrap_or_default();
+    raw::forbear(number.parse().unwrap_or_default());
+}
+
+/// Has children that are given an environment know what this program has given up.
+pub(crate) fn pass_on_confinement() {
+    let Some(kept) = KEPT.get() else { return };
+    let is_other = |text: &&CString| !text.to_bytes().starts_with(CONFINED.as_bytes());
+    let number = CString::new(format!("{CONFINED}={}", raw::forborne())).ok();
+    let kept: Vec<CString> = kept
+        .iter()
+        .filter(is_other)
+        .cloned()
+        .chain(number)
+        .collect();
+    // Never freed: another thread may be about to exec. A program gives calls up rarely.
+    KEPT_CONFINED.store(Box::into_raw(Box::new(kept)), Release);
+}
+
+fn kept() -> Option<&'static [CString]> {
+    // SAFETY: null, or what `pass_on_confinement` has left for good.
+    let confined = unsafe { KEPT_CONFINED.load(Acquire).as_ref() };
+    confined.or_else(|| KEPT.get()).map(Vec::as_slice)
+}
 
 /// Gives the C library the environment if its own constructor has not run yet: the
 /// loader calls us first of all.
@@ -182,42 +223,80 @@ const ROOM: usize = 6 * 1024;
 /// # Safety
 /// `strings` is an environment as execve(2) takes it.
 pub(crate) unsafe fn with_ours<T>(strings: Strings, exec: impl FnOnce(Strings) -> T) -> T {
-    let Some(kept) = KEPT.get() else {
+    let Some(kept) = kept() else {
         return exec(strings);
     };
-    if is_complete(strings, kept) {
-        return exec(strings);
-    }
     let former = each(strings)
         .find(|text| text.starts_with(PRELOAD))
         .unwrap_or_default();
+    let lists = each(strings).any(|text| text.starts_with(LISTS));
+    let is_right = if lists {
+        former.is_empty()
+    } else {
+        is_complete(strings, kept)
+    };
+    if is_right {
+        return exec(strings);
+    }
     let pointers = each(strings).count() + kept.len() + 1;
     let bytes =
         pointers * size_of::<*const c_char>() + former.len() + own_path().len() + PRELOAD.len() + 2;
-    let mut room = [0usize; ROOM / size_of::<usize>()];
+    with_room(bytes, |room| {
+        // SAFETY: room enough, zeroed and aligned for pointers; the caller's promise.
+        exec(unsafe {
+            match room {
+                None => strings,
+                Some(room) if lists => without_ours(strings, former, pointers, room),
+                Some(room) => completed(strings, kept, former, pointers, room),
+            }
+        })
+    })
+}
+
+/// Calls `work` with so many zeroed bytes; with none where the kernel gives none.
+fn with_room<T>(bytes: usize, work: impl FnOnce(Option<*mut *const c_char>) -> T) -> T {
     if bytes <= ROOM {
-        // SAFETY: room enough, aligned for pointers; the caller's promise.
-        return exec(unsafe {
-            completed(strings, kept, former, pointers, room.as_mut_ptr().cast())
-        });
+        let mut room = [0usize; ROOM / size_of::<usize>()];
+        return work(Some(room.as_mut_ptr().cast()));
     }
     // SAFETY: a new mapping, live until after the call, unmapped if that returns.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let room = libc::mmap(
-            null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags,
-            -1,
-            0,
-        );
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let room = libc::mmap(null_mut(), bytes, access, flags, -1, 0);
         if room == libc::MAP_FAILED {
-            return exec(strings);
+            return work(None);
         }
-        let result = exec(completed(strings, kept, former, pointers, room.cast()));
+        let result = work(Some(room.cast()));
         libc::munmap(room, bytes);
         result
+    }
+}
+
+/// Writes the program's own environment into `room`, our library left out of its
+/// `LD_PRELOAD`.
+///
+/// # Safety
+/// `room` holds `pointers` pointers and that text, and is zeroed.
+unsafe fn without_ours(
+    strings: Strings,
+    former: &[u8],
+    pointers: usize,
+    room: *mut *const c_char,
+) -> Strings {
+    // SAFETY: the caller's promise; every entry written lives as long as `strings` or `room`.
+    unsafe {
+        let text = room.add(pointers).cast::<u8>();
+        text.copy_from_nonoverlapping(former.as_ptr(), former.len());
+        let mut end = room;
+        for entry in each(strings).filter(|entry| !entry.starts_with(PRELOAD)) {
+            *end = entry.as_ptr().cast();
+            end = end.add(1);
+        }
+        if shorten(text.cast()) {
+            *end = text.cast();
+        }
+        room.cast_const()
     }
 }
 

@@ -17,6 +17,7 @@
 //! - `callers`: which of those calls come from another of these functions,
 //! - `lifecycle`, `exec`, `environment`, `unloading`: processes and libraries
 //!   that begin and end,
+//! - `confinement`, `loading`: what changes what we can do and see, looked at by `aside`,
 //! - `interface`: what heapreel.h declares,
 //!
 //! # Absent on purpose
@@ -31,16 +32,19 @@
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 
+mod aside;
 mod binding;
 mod bootstrap;
 mod c_entries;
 mod callers;
+mod confinement;
 mod cxx_entries;
 mod cxx_runtime;
 mod environment;
 mod exec;
 mod interface;
 mod lifecycle;
+mod loading;
 mod message;
 mod next;
 mod shim;

@@ -22,6 +22,7 @@ extern "C" fn begin(
     variables: *const *const c_char,
 ) {
     environment::begin(variables);
+    environment::inherit_confinement();
     next::resolve();
     cxx_entries::find();
     watch_the_end();

@@ -5,6 +5,9 @@ const MAX_PARTS: usize = 12;
 
 /// Writes `heapreel: `, the parts, and a line's end to standard error at once.
 pub(crate) fn line(parts: &[&[u8]]) {
+    if !heapreel::raw::can_say_in_parts() {
+        return;
+    }
     let mut pieces = [libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,

@@ -91,8 +91,15 @@ macro_rules! next_functions {
             };
         )*
 
+        /// None is known before all were looked up: what the loader allocates to tell of
+        /// one that is not there does not come from the program's heap.
         fn find_all() {
-            $( $name.find($symbol, $otherwise); )*
+            let otherwise: &[Option<*mut c_void>] = &[$( $otherwise ),*];
+            let found = [$( lookup(libc::RTLD_NEXT, $symbol) ),*];
+            let mut functions = found.iter().zip(otherwise).map(|(found, otherwise)| {
+                if found.is_null() { otherwise.unwrap_or(null_mut()) } else { *found }
+            });
+            $( $name.set(functions.next().unwrap_or(null_mut())); )*
         }
 
         /// Addresses of the functions found.
@@ -124,11 +131,35 @@ next_functions! {
     USABLE_SIZE, c"malloc_usable_size", None, (_block: Block) -> usize, 0;
 }
 
+/// Runs `work` before the program's first instruction, on its only thread. What the loader
+/// allocates meanwhile does not come from the program's heap, which stays as it is.
+pub(crate) fn beside_the_heap<T>(work: impl FnOnce() -> T) -> T {
+    let stand_ins = [
+        (&MALLOC.pointer, early_malloc as *mut c_void),
+        (&CALLOC.pointer, early_calloc as *mut c_void),
+        (&REALLOC.pointer, resize_early as *mut c_void),
+    ];
+    let kept = stand_ins.map(|(place, stand_in)| (place, place.swap(stand_in, Relaxed)));
+    let result = work();
+    for (place, function) in kept {
+        place.store(function, Relaxed);
+    }
+    result
+}
+
+unsafe extern "C-unwind" fn early_malloc(size: usize) -> Block {
+    bootstrap::allocate(size, 0)
+}
+
+unsafe extern "C-unwind" fn early_calloc(count: usize, size: usize) -> Block {
+    bootstrap::allocate(count.saturating_mul(size), 0)
+}
+
 /// A block whose owner cannot be asked yet stays.
 fn leave(_block: Block) {}
 
 /// `realloc` while looking up: only our own blocks can be known.
-fn resize_early(block: Block, size: usize) -> Block {
+extern "C-unwind" fn resize_early(block: Block, size: usize) -> Block {
     let new = bootstrap::allocate(size, 0);
     if bootstrap::owns(block) && !new.is_null() {
         // SAFETY: our block, by its address; the copy is as long as both at least.

@@ -1,7 +1,6 @@
 //! Libraries that go.
 //!
-//! `dlopen` is not ours: the loader resolves a RUNPATH by the address of its caller,
-//! so a wrapper would break plug-ins. New libraries are found when they allocate.
+//! New libraries are found when they allocate.
 #![expect(unsafe_code, reason = "stands in front of dlclose")]
 
 use crate::next::Next;

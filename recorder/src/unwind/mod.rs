@@ -35,7 +35,7 @@ mod tests;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) use {
-    linux::{BuildId, ModuleInfo, StackBounds, init, module_of},
+    linux::{BuildId, ModuleInfo, StackBounds, init, is_readable, module_of},
     x86_64::{
         Frame, KnownStack, Regs, forget_modules, generation, here, second_caller, walk, walk_from,
     },

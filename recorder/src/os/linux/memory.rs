@@ -1,6 +1,7 @@
 //! Memory straight from the kernel, never from an allocator.
 #![expect(unsafe_code, reason = "system calls on address ranges")]
 
+use super::confined::{Deed, can};
 use std::ptr::NonNull;
 
 /// Fresh zeroed memory that is never given back, `None` where the kernel refuses.
@@ -41,13 +42,17 @@ pub(crate) unsafe fn keep_from_children(place: NonNull<u8>, bytes: usize) {
 }
 
 /// Has the kernel provide the pages of a shared mapping before they are stored to,
-/// so that a full file system is an answer here and never a SIGBUS later.
+/// so that a full file system is an answer here and never a SIGBUS later. Where the
+/// kernel cannot be asked, the store decides.
 ///
 /// # Safety
 ///
 /// The range must lie in a live mapping.
 pub(crate) unsafe fn provide(place: *mut u8, bytes: usize) -> bool {
     const MADV_POPULATE_WRITE: libc::c_int = 23;
+    if !can(Deed::Provide) {
+        return true;
+    }
     let first = place as usize & !4095;
     let behind = (place as usize + bytes + 4095) & !4095;
     // SAFETY: the caller's promise; populating changes no content.
@@ -58,8 +63,10 @@ pub(crate) unsafe fn provide(place: *mut u8, bytes: usize) -> bool {
             MADV_POPULATE_WRITE,
         ) != 0
     };
-    // Before Linux 5.14 the kernel does not know the advice: then the store decides.
-    !refused || std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+    // EINVAL: a kernel before Linux 5.14. The others come from a filter (seccomp).
+    let unasked = [libc::EINVAL, libc::EPERM, libc::EACCES, libc::ENOSYS];
+    let error = || std::io::Error::last_os_error().raw_os_error();
+    !refused || error().is_some_and(|error| unasked.contains(&error))
 }
 
 /// Runs `work` and puts `errno` back as it was.

@@ -8,5 +8,6 @@ mod stack;
 
 pub(crate) use module::{BuildId, ModuleInfo};
 pub(crate) use object::{init, module_of};
+pub(crate) use readable::is_readable;
 pub(crate) use stack::StackBounds;
 pub(super) use stack::{Reach, locate};

@@ -14,7 +14,7 @@ pub(super) const PAGE: u64 = 4096;
 /// EFAULT that they could not be. Nothing is changed, no descriptor is needed
 /// and sandboxes allow the call. `errno` stays as it is, for libc is not asked.
 #[cold]
-pub(super) fn is_readable(address: u64) -> bool {
+pub(crate) fn is_readable(address: u64) -> bool {
     const RT_SIGPROCMASK: i64 = 14;
     const EINVAL: i64 = 22;
     let page = address & !(PAGE - 1);
@@ -50,7 +50,7 @@ pub(super) fn thread_pointer() -> u64 {
     pointer
 }
 
-/// Whether this thread is its process's first.
+/// Whether this thread is its process's first, by the kernel's word.
 pub(super) fn is_main_thread() -> bool {
     const GETPID: u64 = 39;
     const GETTID: u64 = 186;

@@ -56,11 +56,26 @@ impl StackBounds {
     }
 }
 
+/// The first thread's control block; zero if unknown.
+static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
+
 /// Notes where the first thread's stack ends: the kernel lays sixteen random
-/// bytes above the first frame.
+/// bytes above the first frame. And who is the first thread, where it is this one; in
+/// a forked child that may be another one of its parent's, which keeps the stack it had.
 pub(super) fn find_main_top() {
     let top = super::object::auxiliary(libc::AT_RANDOM) & !7;
     MAIN_TOP.store(top, Ordering::Relaxed);
+    if MAIN_THREAD.load(Ordering::Relaxed) == 0 && is_main_thread() {
+        MAIN_THREAD.store(thread_pointer(), Ordering::Relaxed);
+    }
+}
+
+/// Whether this thread runs on the stack that the kernel made, coroutines apart.
+fn has_main_stack() -> bool {
+    match MAIN_THREAD.load(Ordering::Relaxed) {
+        0 => is_main_thread(),
+        first => first == thread_pointer(),
+    }
 }
 
 /// How far memory is mapped above `sp`; none if `sp` itself is not.
@@ -95,7 +110,7 @@ fn search(sp: u64, bounds: &mut StackBounds) -> Option<Reach> {
 }
 
 fn begin(bounds: &mut StackBounds) {
-    let top = if is_main_thread() {
+    let top = if has_main_stack() {
         MAIN_TOP.load(Ordering::Relaxed)
     } else {
         thread_pointer()
@@ -108,12 +123,18 @@ fn begin(bounds: &mut StackBounds) {
 }
 
 /// Tries to find that the stack reaches from its known part down to `sp`: that
-/// is so when every page between is mapped, for below a stack there is a guard.
+/// is so when every page between is mapped, for below a stack there is a guard. The
+/// kernel's own stack has nothing else within 128 MiB below its top (mmap_base).
 fn extend_down(sp: u64, bounds: &mut StackBounds) -> bool {
     if sp >= bounds.low || sp < bounds.floor || bounds.low - sp > SPAN {
         return false;
     }
     let first = sp & !(PAGE - 1);
+    let top = MAIN_TOP.load(Ordering::Relaxed);
+    if bounds.high == top && top - sp <= SPAN {
+        bounds.low = first;
+        return true;
+    }
     let mut page = first;
     while page < bounds.low {
         if !is_readable(page) {

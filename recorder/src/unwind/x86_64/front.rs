@@ -78,7 +78,7 @@ impl Plain {
         }
         let flags = u64::from(rule.has_saved_fp()) << 2 | u64::from(rule.is_from_fp()) << 1 | 1;
         Some(Plain(
-            offset / 8 << (SLOT_BITS + 3) | below / 8 << 3 | flags,
+            ((offset / 8) << (SLOT_BITS + 3)) | ((below / 8) << 3) | flags,
         ))
     }
 }
