@@ -106,8 +106,8 @@ pub const METRICS: &[Metric] = &[
     ),
     metric(
         "robson_first_fit",
-        "blocks * H_m / ln 2",
-        "capacity that first fit can never exceed; Robson 1971, a teaching figure",
+        "n * H_m / ln 2",
+        "capacity that always suffices first fit for n bytes live, blocks of 1 to m; Robson 1971, a teaching figure",
     ),
 ];
 
@@ -228,11 +228,11 @@ pub fn fifty_percent(ranges: u64, blocks: u64) -> f64 {
     share(ranges as f64, blocks as f64 / 2.0)
 }
 
-/// `blocks * H_m / ln 2`, in units of the smallest block: a capacity that always
-/// suffices first fit, where `largest` is the longest block in the same unit. One or two
-/// orders above what games need.
-pub fn robson_first_fit(blocks: u64, largest: u64) -> f64 {
-    blocks as f64 * harmonic(largest) / std::f64::consts::LN_2
+/// `n * H_m / ln 2`, in units of the smallest block: a capacity that always suffices
+/// first fit where at most `live` is live at once and `largest` is the longest block, all
+/// in the same unit. One or two orders above what games need.
+pub fn robson_first_fit(live: u64, largest: u64) -> f64 {
+    live as f64 * harmonic(largest) / std::f64::consts::LN_2
 }
 
 fn harmonic(terms: u64) -> f64 {
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn robson_is_the_harmonic_sum() {
-        // 10 blocks of 1 to 4 units: 10 * (1 + 1/2 + 1/3 + 1/4) / ln 2.
+        // 10 units live in blocks of 1 to 4: 10 * (1 + 1/2 + 1/3 + 1/4) / ln 2.
         assert!(close(
             robson_first_fit(10, 4),
             10.0 * (25.0 / 12.0) / std::f64::consts::LN_2
