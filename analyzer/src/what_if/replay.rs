@@ -22,6 +22,11 @@ const AHEAD: usize = 16;
 
 /// Looks at a run after each call.
 pub trait Watch: Send {
+    /// Whether the run is to end before this call is made.
+    fn stops_before(&mut self, _call: &Call) -> bool {
+        false
+    }
+
     /// A call was made; `placed` where a block was placed or resized.
     fn after(&mut self, run: &Run, call: &Call, placed: Option<Placed>);
 
@@ -105,6 +110,9 @@ fn hand_over(feeder: &mut Feeder<'_>, senders: &mut Vec<SyncSender<Arc<[Call]>>>
 fn play<W: Watch>(mut run: Run, mut watch: W, parts: Receiver<Arc<[Call]>>) -> (Run, W) {
     for part in parts {
         for call in part.iter() {
+            if watch.stops_before(call) {
+                return (run, watch);
+            }
             let placed = run.play(call);
             watch.after(&run, call, placed);
             if watch.done() {

@@ -68,6 +68,11 @@ impl Scene {
         }
     }
 
+    /// A key in nanoseconds since recording started.
+    pub fn nanos(&self, key: u64) -> u64 {
+        self.times.since_start(key)
+    }
+
     /// The position of the program's first thread.
     pub fn main_thread(&self) -> Option<u32> {
         let main = self.threads.iter().position(|thread| thread.main);
