@@ -1,8 +1,8 @@
 //! The command line: which commands there are, and how their help is grouped.
 
 use crate::commands::{
-    compare, demo, doctor, frames, import, info, leaks, record, recover, replay, report, spikes,
-    sweep, symbols, view,
+    compare, demo, doctor, frag, frames, import, info, leaks, overrun, record, recover, replay,
+    report, spikes, sweep, symbols, view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -46,6 +46,10 @@ enum Command {
     Compare(compare::Args),
     /// Try many values of a model's parameters
     Sweep(sweep::Args),
+    /// Say who may have written at an address, and who owned it before
+    Overrun(overrun::Args),
+    /// Show how scattered memory is, really or in a model
+    Frag(frag::Args),
     /// Add function names to a trace that has none
     Symbols(symbols::Args),
     /// Rewrite a broken trace as a whole one
@@ -58,8 +62,8 @@ enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["record", "demo", "doctor"]),
     ("Look", &["report", "view", "info"]),
-    ("Find", &["frames", "spikes", "leaks"]),
-    ("What if", &["replay", "compare", "sweep"]),
+    ("Find", &["frames", "spikes", "leaks", "overrun"]),
+    ("What if", &["frag", "replay", "compare", "sweep"]),
     ("Move", &["symbols", "recover", "import"]),
 ];
 
@@ -95,6 +99,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Frames(args) => frames::run(args),
         Command::Spikes(args) => spikes::run(args),
         Command::Leaks(args) => leaks::run(args),
+        Command::Overrun(args) => overrun::run(args),
+        Command::Frag(args) => frag::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Sweep(args) => sweep::run(args),

@@ -17,7 +17,9 @@
 
 mod analysis;
 mod facts;
+pub mod fragmentation;
 pub mod import;
+pub mod overrun;
 pub mod place;
 pub mod replay;
 pub mod report;

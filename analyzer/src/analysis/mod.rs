@@ -14,7 +14,7 @@ mod recording;
 mod sites;
 mod spikes;
 mod stats;
-mod threads;
+pub(crate) mod threads;
 mod values;
 mod view;
 
@@ -291,7 +291,7 @@ fn check_window(trace: &Trace, options: &Options, facts: &Facts) -> Result<(), A
 }
 
 /// "; did you mean …?" for the name that is most like `word`, else all names if they are few.
-fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.dedup();

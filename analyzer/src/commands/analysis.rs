@@ -51,7 +51,7 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
 }
 
 /// <https://no-color.org>: any value but the empty one means no colour.
-fn wants_colour() -> bool {
+pub fn wants_colour() -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     std::io::stdout().is_terminal()
         && set("NO_COLOR").is_none()
