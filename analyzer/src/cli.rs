@@ -1,7 +1,8 @@
 //! The command line: which commands there are, and how their help is grouped.
 
 use crate::commands::{
-    demo, doctor, frames, info, leaks, record, recover, report, spikes, symbols, view,
+    compare, demo, doctor, frag, frames, import, info, leaks, overrun, record, recover, replay,
+    report, spikes, sweep, symbols, view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -39,18 +40,31 @@ enum Command {
     Spikes(spikes::Args),
     /// List what was never given back, by call site
     Leaks(leaks::Args),
+    /// Feed a trace to models of other allocators
+    Replay(replay::Args),
+    /// Compare models of allocators on one trace
+    Compare(compare::Args),
+    /// Try many values of a model's parameters
+    Sweep(sweep::Args),
+    /// Say who may have written at an address, and who owned it before
+    Overrun(overrun::Args),
+    /// Show how scattered memory is, really or in a model
+    Frag(frag::Args),
     /// Add function names to a trace that has none
     Symbols(symbols::Args),
     /// Rewrite a broken trace as a whole one
     Recover(recover::Args),
+    /// Make a trace of a list of operations
+    Import(import::Args),
 }
 
 /// What a person wants, and the commands that serve it.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["record", "demo", "doctor"]),
     ("Look", &["report", "view", "info"]),
-    ("Find", &["frames", "spikes", "leaks"]),
-    ("Move", &["symbols", "recover"]),
+    ("Find", &["frames", "spikes", "leaks", "overrun"]),
+    ("What if", &["frag", "replay", "compare", "sweep"]),
+    ("Move", &["symbols", "recover", "import"]),
 ];
 
 const ABOUT: &str = "Records what a game does with memory and plays it back, frame by frame.";
@@ -85,8 +99,14 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Frames(args) => frames::run(args),
         Command::Spikes(args) => spikes::run(args),
         Command::Leaks(args) => leaks::run(args),
+        Command::Overrun(args) => overrun::run(args),
+        Command::Frag(args) => frag::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Sweep(args) => sweep::run(args),
         Command::Symbols(args) => symbols::run(args),
         Command::Recover(args) => recover::run(args),
+        Command::Import(args) => import::run(args),
     }
 }
 

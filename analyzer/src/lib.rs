@@ -17,6 +17,9 @@
 
 mod analysis;
 mod facts;
+pub mod fragmentation;
+pub mod import;
+pub mod overrun;
 pub mod place;
 pub mod replay;
 pub mod report;
@@ -25,5 +28,6 @@ pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
 pub mod units;
+pub mod what_if;
 
 pub use analysis::*;

@@ -12,8 +12,8 @@ use support::run::{Ran, run};
 use support::scratch::Scratch;
 
 const COMMANDS: &[&str] = &[
-    "record", "demo", "doctor", "report", "view", "info", "frames", "spikes", "leaks", "symbols",
-    "recover",
+    "record", "demo", "doctor", "report", "view", "info", "frames", "spikes", "leaks", "overrun",
+    "frag", "symbols", "recover", "import", "replay", "compare", "sweep",
 ];
 
 fn help(command: &str) -> String {
@@ -54,6 +54,7 @@ fn furnished() -> Option<Scratch> {
     furnish_trace("", &scratch);
     std::fs::copy(game, scratch.join("mygame")).unwrap();
     std::fs::write(scratch.join("start.sh"), "#!/bin/sh\nexec ./mygame 0 200\n").unwrap();
+    std::fs::write(scratch.join("list.txt"), "a 0 1 100\nf 0 1\n").unwrap();
     std::fs::create_dir_all(scratch.join("build/unstripped")).unwrap();
     let chmod = Command::new("chmod")
         .args(["+x", "start.sh"])
@@ -121,7 +122,7 @@ fn the_first_page_names_every_command() {
             "{command} in {page}"
         );
     }
-    for group in ["Capture", "Look", "Find", "Move"] {
+    for group in ["Capture", "Look", "Find", "What if", "Move"] {
         assert!(page.contains(&format!("\n{group}\n")), "{group} in {page}");
     }
     let without = run(&mut heapreel());
@@ -140,6 +141,10 @@ fn mistakes_are_one_line() {
         &["nothing.hreel"],
         &["recover", "nothing.hreel"],
         &["symbols", "nothing.hreel"],
+        &["import", "--from", "ops", "nothing.txt", "-o", "x.hreel"],
+        &["replay", "nothing.hreel", "--model", "heap"],
+        &["compare", "nothing.hreel"],
+        &["sweep", "nothing.hreel"],
     ] {
         let ran = run(heapreel().args(words));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}");

@@ -170,6 +170,8 @@ pub enum Rare {
         /// On, or off.
         on: bool,
     },
+    /// The thread is gone: it makes no call after this.
+    ThreadExit,
 }
 
 /// A block that was live when a trace began in the middle of a program.

@@ -2,19 +2,19 @@
 //! worst frames, and names for what was found.
 
 mod blame;
-mod clock;
+pub(crate) mod clock;
 mod findings;
 mod growing;
 mod health;
 mod leaks;
 mod loops;
-mod naming;
+pub(crate) mod naming;
 mod plumbing;
 mod recording;
 mod sites;
 mod spikes;
 mod stats;
-mod threads;
+pub(crate) mod threads;
 mod values;
 mod view;
 
@@ -113,7 +113,7 @@ pub(crate) struct Replayed {
 }
 
 /// Records that the trace's chunks hold.
-fn records(trace: &Trace) -> u64 {
+pub(crate) fn records(trace: &Trace) -> u64 {
     let chunks = trace.chunks().iter();
     chunks
         .map(|chunk| u64::from(chunk.header.count - chunk.skip))
@@ -291,7 +291,7 @@ fn check_window(trace: &Trace, options: &Options, facts: &Facts) -> Result<(), A
 }
 
 /// "; did you mean …?" for the name that is most like `word`, else all names if they are few.
-fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.dedup();

@@ -548,7 +548,7 @@ pub struct SiteStack {
 }
 
 /// One function of a backtrace.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StackFrame {
     /// Its name, or `module+0xoffset`.
     pub function: String,

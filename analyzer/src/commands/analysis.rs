@@ -7,6 +7,7 @@ use heapreel_analyzer::report::{Document, text};
 use heapreel_analyzer::{
     Analysis, AnalysisError, HealthFacts, LoopAnalysis, Options, Progress, analyze,
 };
+use heapreel_format::Trace;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -50,7 +51,7 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
 }
 
 /// <https://no-color.org>: any value but the empty one means no colour.
-fn wants_colour() -> bool {
+pub fn wants_colour() -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     std::io::stdout().is_terminal()
         && set("NO_COLOR").is_none()
@@ -68,6 +69,23 @@ pub fn finish(analysis: &Analysis) -> ExitCode {
         .first()
         .map_or("parts of it are missing", String::as_str);
     let file = &analysis.trace.file;
+    eprintln!(
+        "heapreel: {file}: {cause}; what could be read is shown, its figures are lower bounds"
+    );
+    ExitCode::from(exit_code::MISUSE)
+}
+
+/// The same for a trace that was replayed and not analysed.
+pub fn finish_trace(file: &str, trace: &Trace) -> ExitCode {
+    let health = trace.health();
+    let broken = health.cut || !health.damage.is_empty() || health.missing_records > 0;
+    if !broken {
+        return ExitCode::from(exit_code::FINE);
+    }
+    let remarks = health.remarks();
+    let cause = remarks
+        .first()
+        .map_or("parts of it are missing", String::as_str);
     eprintln!(
         "heapreel: {file}: {cause}; what could be read is shown, its figures are lower bounds"
     );
@@ -109,14 +127,15 @@ pub fn choose_loop<'a>(
 }
 
 /// A progress bar that appears only after a while, and only on a terminal.
-struct Bar {
+pub struct Bar {
     begun: Instant,
     bar: Option<ProgressBar>,
     calls: u32,
 }
 
 impl Bar {
-    fn new() -> Bar {
+    /// A bar that does not show yet.
+    pub fn new() -> Bar {
         Bar {
             begun: Instant::now(),
             bar: None,
@@ -124,7 +143,8 @@ impl Bar {
         }
     }
 
-    fn show(&mut self, progress: Progress) {
+    /// Shows how far the work has come.
+    pub fn show(&mut self, progress: Progress) {
         self.calls = self.calls.wrapping_add(1);
         // A batch takes a tenth of a millisecond: looking at the clock each time is too often.
         if !self.calls.is_multiple_of(256) || !std::io::stderr().is_terminal() {
@@ -142,7 +162,8 @@ impl Bar {
         }
     }
 
-    fn clear(&self) {
+    /// Takes the bar away.
+    pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -1,11 +1,11 @@
 //! `heapreel recover`: rewrites a broken trace, and what lies in its spill, as a whole one.
 
 use super::capture::quoted;
+use super::output::{refuse_to_overwrite, write_whole};
 use super::text::count;
 use anyhow::{Context, bail};
 use heapreel_format::{Recovered, Trace, recover};
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -44,8 +44,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .output
         .clone()
         .unwrap_or_else(|| recovered_name(&args.trace));
-    refuse_to_overwrite(&args, &output)?;
-    let recovered = write(&trace, &output)?;
+    refuse_to_overwrite(&args.trace, &output, args.force)?;
+    let recovered = write_whole(&output, |sink| Ok(recover(&trace, sink)?))?;
     tell(&trace, &recovered, &output);
     if args.remove_spill {
         remove_spill(&trace.header().spill)?;
@@ -64,46 +64,6 @@ fn recovered_name(trace: &Path) -> PathBuf {
         .extension()
         .map_or("hreel".into(), |e| e.to_string_lossy().into_owned());
     trace.with_extension(format!("recovered.{extension}"))
-}
-
-fn refuse_to_overwrite(args: &Args, output: &Path) -> anyhow::Result<()> {
-    let is_itself =
-        fs::canonicalize(output).ok() == fs::canonicalize(&args.trace).ok() && output.exists();
-    if is_itself {
-        bail!(
-            "{}: is the trace itself; name another file by -o",
-            output.display()
-        );
-    }
-    if output.exists() && !args.force {
-        bail!(
-            "{}: exists already; choose another name by -o or add --force",
-            output.display()
-        );
-    }
-    Ok(())
-}
-
-/// The whole trace appears in one step: a disk that fills up leaves no half of one.
-fn write(trace: &Trace, output: &Path) -> anyhow::Result<Recovered> {
-    let mut name = output.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let unfinished = output.with_file_name(name);
-    let written = write_to(trace, &unfinished).and_then(|recovered| {
-        fs::rename(&unfinished, output)?;
-        Ok(recovered)
-    });
-    if written.is_err() {
-        _ = fs::remove_file(&unfinished);
-    }
-    written.with_context(|| output.display().to_string())
-}
-
-fn write_to(trace: &Trace, path: &Path) -> anyhow::Result<Recovered> {
-    let mut sink = BufWriter::new(File::create(path)?);
-    let recovered = recover(trace, &mut sink)?;
-    sink.flush()?;
-    Ok(recovered)
 }
 
 fn tell(trace: &Trace, recovered: &Recovered, output: &Path) {

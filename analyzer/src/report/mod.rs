@@ -4,20 +4,26 @@
 //! then written as text or Markdown. Same analysis, same bytes.
 
 mod document;
+mod frag;
 mod frames;
 mod info;
 mod leaks;
 mod markdown;
+mod models;
+mod overrun;
 mod spikes;
 mod summary;
 mod text;
 mod whole;
 
 pub use document::{Align, Block, Document, Table};
+pub use frag::{capacity_document, frag_document, series_document};
 pub use frames::{FrameSort, frames_csv, frames_document};
 pub use info::info_document;
 pub use leaks::leaks_document;
 pub use markdown::markdown;
+pub use models::{compare_document, replay_document, sweep_document};
+pub use overrun::overrun_document;
 pub use spikes::spikes_document;
 pub use text::text;
 pub use whole::report_document;

@@ -1,0 +1,406 @@
+//! Traces replayed through models, as a user meets it.
+
+mod support;
+
+use heapreel_format::testing::TraceBuilder;
+use heapreel_format::{Definition, Entry, Rare, Role, SegmentId, ThreadId};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use support::record::heapreel;
+use support::run::run;
+use support::scratch::Scratch;
+
+const MIB: u64 = 1 << 20;
+
+/// What `heapreel COMMAND TRACE WORDS` prints.
+#[track_caller]
+fn stdout(command: &str, trace: &Path, words: &[&str]) -> String {
+    let ran = run(heapreel().arg(command).arg(trace).args(words));
+    let told = (ran.code, ran.stderr.as_str());
+    assert_eq!(told, (Some(0), ""), "{command} {words:?}");
+    ran.stdout
+}
+
+#[track_caller]
+fn json(command: &str, trace: &Path, words: &[&str]) -> Value {
+    let words: Vec<&str> = words.iter().copied().chain(["--json"]).collect();
+    serde_json::from_str(&stdout(command, trace, &words)).expect("JSON")
+}
+
+fn number(value: &Value, path: &str) -> u64 {
+    let found = value.pointer(path).unwrap_or(&Value::Null);
+    found.as_u64().unwrap_or_else(|| panic!("{path}: {found}"))
+}
+
+fn written(scratch: &Scratch, bytes: &[u8]) -> PathBuf {
+    let path = scratch.join("t.hreel");
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn imported(scratch: &Scratch, list: &str) -> PathBuf {
+    let (file, trace) = (scratch.join("list.txt"), scratch.join("t.hreel"));
+    std::fs::write(&file, list).unwrap();
+    let mut command = heapreel();
+    command.args(["import", "--from", "ops", "--force"]);
+    let ran = run(command.arg(file).arg("-o").arg(&trace));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    trace
+}
+
+fn sample(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.join("../traces").join(name)
+}
+
+/// The slide's picture: 16 blocks of 4 MiB, of which those under a dot are freed, then a
+/// request for 24 MiB.
+fn slide(picture: &str) -> String {
+    let units = || (0..).zip(picture.chars());
+    let mut list: String = units()
+        .map(|(id, _)| format!("a {id} {}\n", 4 * MIB))
+        .collect();
+    for (id, unit) in units() {
+        if unit == '.' {
+            list += &format!("f {id}\n");
+        }
+    }
+    list + &format!("a 100 {}\n", 24 * MIB)
+}
+
+#[test]
+fn the_slides_heaps_fail_for_lack_of_a_contiguous_range_and_virtual_does_not() {
+    for (picture, longest) in [("....U..U.U.U.U.U", 16), ("U.....U..U.U.U.U", 20)] {
+        let scratch = Scratch::new();
+        let trace = imported(&scratch, &slide(picture));
+        let heap = [
+            "--set",
+            "heap.segments=Default=64MiB",
+            "--set",
+            "heap.header=0",
+        ];
+        let words = [&["--model", "heap,virtual"][..], &heap].concat();
+        let replayed = json("replay", &trace, &words);
+        let heap = &replayed["models"][0];
+        assert_eq!(number(heap, "/tally/no_contiguous"), 1, "{picture}");
+        assert_eq!(number(heap, "/end/used"), 24 * MIB);
+        let failure = &heap["failures"][0];
+        assert_eq!(failure["cause"], "no contiguous range");
+        assert_eq!(failure["segment"], "Default");
+        assert_eq!(number(failure, "/size"), 24 * MIB);
+        assert_eq!(number(failure, "/free"), 40 * MIB);
+        assert_eq!(number(failure, "/largest_free"), longest * MIB);
+        let ranges = failure["free_sizes"].as_array().unwrap();
+        let bytes = ranges
+            .iter()
+            .map(|class| number(class, "/bytes"))
+            .sum::<u64>();
+        assert_eq!(bytes, 40 * MIB);
+        assert_eq!(number(&replayed, "/models/1/tally/failures"), 0);
+
+        let compared = stdout("compare", &trace, &words);
+        let compared = compared.split_whitespace().collect::<Vec<_>>().join(" ");
+        let sentence = format!(
+            "heap fails 1 request, virtual none; the first in frame 0: 24.0 MiB of Default, \
+             no contiguous range, with 40.0 MiB free and {longest}.0 MiB in the longest range"
+        );
+        assert!(compared.contains(&sentence), "{compared}");
+    }
+}
+
+#[test]
+fn what_is_held_adds_up_for_every_model() {
+    let trace = sample("openworld.hreel");
+    let models = "heap,virtual,mimalloc,arena,pool,recorded";
+    let replayed = json("replay", &trace, &["--model", models]);
+    let reports = replayed["models"].as_array().unwrap();
+    assert_eq!(reports.len(), 6);
+    for report in reports {
+        let name = report["model"].as_str().unwrap();
+        let end = &report["end"];
+        let [held, used] = ["/held", "/used"].map(|path| number(end, path));
+        assert_eq!(
+            held,
+            used + number(end, "/meta") + number(end, "/free"),
+            "{name}"
+        );
+        let waste = report["waste"].as_array().unwrap().iter();
+        let waste: u64 = waste.map(|cause| number(cause, "/bytes")).sum();
+        assert_eq!(waste, held - number(end, "/requested"), "{name}");
+        assert!(number(report, "/peak_held") >= held, "{name}");
+        assert!(!report["fidelity"].as_str().unwrap().is_empty(), "{name}");
+    }
+    assert_eq!(number(&replayed, "/fed/frames"), 119);
+    // Blocks from before the recording: `heapreel info` counts them too.
+    assert_eq!(number(&replayed, "/fed/unknown"), 12);
+}
+
+#[test]
+fn models_side_by_side_do_what_each_does_alone() {
+    let trace = sample("openworld.hreel");
+    let models = ["heap:tlsf", "virtual:capcom4", "mimalloc", "heap:first"];
+    let together = json("replay", &trace, &["--model", &models.join(",")]);
+    for (at, model) in models.iter().enumerate() {
+        let alone = json("replay", &trace, &["--model", model]);
+        assert_eq!(alone["models"][0], together["models"][at], "{model}");
+    }
+}
+
+#[test]
+fn a_row_for_each_frame_counts_what_the_frame_table_counts() {
+    let trace = sample("openworld.hreel");
+    let columns = |csv: &str, names: &[&str]| -> Vec<Vec<String>> {
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        let at = |name: &&str| header.iter().position(|title| title == name);
+        let at: Vec<_> = names.iter().map(|name| at(name).expect(name)).collect();
+        let cells = |line: Vec<&str>| at.iter().map(|at| line[*at].to_owned()).collect();
+        lines.map(cells).collect()
+    };
+    let names = ["frame", "allocations", "reallocations"];
+    let frames = columns(&stdout("frames", &trace, &["--csv"]), &names);
+    let replayed = stdout("replay", &trace, &["--model", "heap,virtual", "--csv"]);
+    let replayed = columns(&replayed, &names);
+    assert_eq!(frames.len(), 119);
+    assert_eq!(replayed.len(), 2 * 119);
+    assert!(replayed[..119] == frames[..] && replayed[119..] == frames[..]);
+}
+
+fn segment(id: u16, name: &'static str, budget: u64) -> Definition<'static> {
+    Definition::Segment {
+        id: SegmentId(id),
+        name: name.into(),
+        budget,
+    }
+}
+
+/// Segment 2 is "Temp" with a budget of 1 MiB; three blocks of 400 KiB go there.
+fn over_budget() -> Vec<u8> {
+    let mut trace =
+        TraceBuilder::new()
+            .define(segment(2, "Temp", MIB))
+            .stack(1, Entry::Malloc, &[0x1001]);
+    for block in 0..3 {
+        let at = 2_000 + block * 100;
+        trace = trace.event(heapreel_format::Event {
+            address: 0x10_0000 * (block + 1),
+            size: 400 << 10,
+            segment: SegmentId(2),
+            stack: heapreel_format::StackId(1),
+            ..heapreel_format::testing::blank(1, at, at + 10, heapreel_format::EventKind::Alloc)
+        });
+    }
+    trace.free(1, 3_000, 3_010, 0x10_0000).bytes()
+}
+
+#[test]
+fn budgets_of_the_trace_bound_a_heap_and_warn_a_virtual_one() {
+    let scratch = Scratch::new();
+    let trace = written(&scratch, &over_budget());
+    let replayed = json("replay", &trace, &["--model", "heap,virtual"]);
+    let [heap, virtual_memory] = [0, 1].map(|at| &replayed["models"][at]);
+    assert_eq!(number(heap, "/tally/exhausted"), 1);
+    assert_eq!(heap["failures"][0]["segment"], "Temp");
+    assert_eq!(number(virtual_memory, "/tally/failures"), 0);
+    let exceeded = &virtual_memory["exceeded"][0];
+    assert_eq!(exceeded["segment"], "Temp");
+    assert_eq!(number(exceeded, "/budget"), MIB);
+    // Ticks are nanoseconds since 1000; a block's instant is the end of its call.
+    assert_eq!(number(exceeded, "/from_nanos"), 1_210);
+    assert_eq!(number(exceeded, "/until_nanos"), 2_000);
+
+    let more = ["--model", "heap", "--set", "heap.segment.Temp=2MiB"];
+    let replayed = json("replay", &trace, &more);
+    assert_eq!(number(&replayed, "/models/0/tally/failures"), 0);
+    let rows = replayed["models"][0]["segments"].as_array().unwrap();
+    let temp = rows.iter().find(|row| row["name"] == "Temp").unwrap();
+    assert_eq!(number(temp, "/budget"), 2 * MIB);
+    assert_eq!(number(temp, "/blocks"), 2);
+    assert_eq!(number(temp, "/requested"), 800 << 10);
+}
+
+#[test]
+fn a_layout_sends_requests_by_rule_and_a_model_takes_the_rest() {
+    let scratch = Scratch::new();
+    let trace = written(&scratch, &over_budget());
+    let file = scratch.join("heapreel.toml");
+    let text = "
+        [model.pool]
+        block = \"1MiB\"
+        [layout]
+        default = \"general\"
+        [layout.instance.general]
+        model = \"heap\"
+        [layout.instance.big]
+        model = \"pool:fail\"
+        set = { capacity = 2 }
+        on_full = \"general\"
+        [[layout.rule]]
+        into = \"big\"
+        segment = \"Temp\"
+        size = \"100KiB..\"
+    ";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let instances = |words: &[&str]| {
+        let words = [words, &["--layout", file]].concat();
+        let replayed = json("replay", &trace, &words);
+        let rows = replayed["models"][0]["instances"].clone();
+        let rows = rows.as_array().unwrap().clone();
+        let facts = |row: &Value| {
+            let name = row["name"].as_str().unwrap().to_owned();
+            let numbers = ["/routed", "/given_away", "/end/blocks"];
+            (name, numbers.map(|path| number(row, path)))
+        };
+        rows.iter().map(facts).collect::<Vec<_>>()
+    };
+    let expected = [
+        ("general".to_owned(), [0, 0, 1]),
+        ("big".to_owned(), [3, 1, 1]),
+    ];
+    assert_eq!(instances(&[]), expected);
+    assert_eq!(instances(&["--model", "virtual"]), expected);
+}
+
+/// Threads 2 and 3 allocate; then thread 1, the program's first, goes on for so long.
+fn silent_threads(nanos: u64) -> TraceBuilder {
+    TraceBuilder::new()
+        .stack(1, Entry::Malloc, &[0x1001])
+        .alloc(2, 2_000, 2_010, 0x1000, 100, 1)
+        .alloc(3, 2_000, 2_020, 0x2000, 100, 1)
+        .alloc(1, 3_000, 3_010, 0x3000, 100, 1)
+        .alloc(1, 4_000 + nanos, 4_010 + nanos, 0x4000, 100, 1)
+}
+
+#[test]
+fn threads_that_fall_silent_leave_their_heaps() {
+    let scratch = Scratch::new();
+    let heaps = |trace: TraceBuilder| {
+        let trace = written(&scratch, &trace.bytes());
+        let replayed = json("replay", &trace, &["--model", "virtual"]);
+        let report = &replayed["models"][0];
+        let all = report["heaps"].as_array().unwrap().len() as u64;
+        let left = number(report, "/abandoned_heaps");
+        (all - left, left, number(&replayed, "/fed/silent_threads"))
+    };
+    assert_eq!(heaps(silent_threads(2_000_000_000)), (1, 2, 2));
+    assert_eq!(heaps(silent_threads(900_000_000)), (3, 0, 0));
+    let told = silent_threads(0).rare(3, 3_500, Rare::ThreadExit);
+    assert_eq!(heaps(told), (2, 1, 0));
+}
+
+#[test]
+fn threads_of_the_background_share_a_heap() {
+    let background = |thread| Definition::ThreadRole {
+        id: ThreadId(thread),
+        role: Role::Background,
+    };
+    let scratch = Scratch::new();
+    let trace = silent_threads(0)
+        .define(background(2))
+        .define(background(3));
+    let trace = written(&scratch, &trace.bytes());
+    let replayed = json("replay", &trace, &["--model", "virtual"]);
+    let heaps = replayed["models"][0]["heaps"].as_array().unwrap();
+    let kinds: Vec<_> = heaps
+        .iter()
+        .map(|heap| heap["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["shared", "own"]);
+}
+
+#[test]
+fn a_damaged_trace_is_replayed_and_said_to_be() {
+    let scratch = Scratch::new();
+    let bytes = std::fs::read(sample("openworld.hreel")).unwrap();
+    let trace = written(&scratch, &bytes[..bytes.len() / 2]);
+    let ran = run(heapreel()
+        .arg("replay")
+        .arg(&trace)
+        .args(["--model", "heap"]));
+    assert_eq!(ran.code, Some(2));
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("lower bounds"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("most requested"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_sweep_is_the_replays_of_all_combinations() {
+    let trace = sample("openworld.hreel");
+    let vary = [
+        "--vary",
+        "virtual.slice_shift=14..16",
+        "--vary",
+        "virtual.lru_entries=0,64",
+    ];
+    let swept = json("sweep", &trace, &vary);
+    let rows = swept["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let [shift, entries] = [0, 1].map(|at| row["values"][at].as_str().unwrap());
+        let shift = format!("virtual.slice_shift={shift}");
+        let entries = format!("virtual.lru_entries={entries}");
+        let words = ["--model", "virtual", "--set", &shift, "--set", &entries];
+        let alone = json("replay", &trace, &words);
+        let alone = &alone["models"][0];
+        assert_eq!(row["peak_held"], alone["peak_held"]);
+        assert_eq!(row["mean_waste"], alone["mean_waste"]);
+        assert_eq!(row["failures"], alone["tally"]["failures"]);
+    }
+    assert!(rows.iter().any(|row| row["best"] == true));
+}
+
+#[test]
+fn rules_see_segments_contexts_phases_sites_and_threads() {
+    let scratch = Scratch::new();
+    let name = |id: u32, text: &'static str| Definition::Name {
+        id: heapreel_format::NameId(id),
+        text: text.into(),
+    };
+    let thread = Definition::ThreadName {
+        id: ThreadId(2),
+        name: "audio".into(),
+    };
+    let trace = TraceBuilder::new()
+        .define(name(1, "loading"))
+        .define(thread)
+        .stack(1, Entry::Malloc, &[0x1001])
+        .frame_mark(1, 1_500, 0)
+        .alloc(1, 2_000, 2_010, 0x1000, 100, 1)
+        .frame_mark(1, 2_500, 0)
+        .rare(
+            1,
+            2_600,
+            Rare::PhaseBegin {
+                name: heapreel_format::NameId(1),
+            },
+        )
+        .alloc(1, 2_700, 2_710, 0x2000, 100, 1)
+        .alloc(2, 2_700, 2_720, 0x3000, 100, 1)
+        .rare(
+            1,
+            2_800,
+            Rare::PhaseEnd {
+                name: heapreel_format::NameId(1),
+            },
+        )
+        .frame_mark(1, 3_000, 0)
+        .alloc(1, 3_100, 3_110, 0x4000, 100, 1);
+    let trace = written(&scratch, &trace.bytes());
+    let file = scratch.join("heapreel.toml");
+    let routed = |rule: &str| {
+        let text = format!(
+            "[layout]\ndefault = \"general\"\ninstance.general.model = \"heap\"\n\
+             instance.other.model = \"heap\"\n[[layout.rule]]\ninto = \"other\"\n{rule}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let replayed = json("replay", &trace, &["--layout", file.to_str().unwrap()]);
+        number(&replayed, "/models/0/instances/1/routed")
+    };
+    assert_eq!(routed("phase = \"load*\""), 2);
+    assert_eq!(routed("thread = \"audio\""), 1);
+    assert_eq!(routed("frames = \"0..1\""), 1);
+    assert_eq!(routed("segment = \"Default\""), 4);
+    assert_eq!(routed("site = \"0x1001\""), 4);
+    assert_eq!(routed("site = \"nobody\""), 0);
+}
