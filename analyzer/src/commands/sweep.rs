@@ -22,7 +22,7 @@ the others holds less with as few system calls. A range's end is excluded, 12..=
 
 Examples:
   heapreel sweep run.hreel --model virtual --vary virtual.lru_entries=0,8,16,32,64
-  heapreel sweep run.hreel --model virtual --vary virtual.slice_shift=12..18 --vary virtual.lru_entries=0,16"
+  heapreel sweep run.hreel --vary virtual.slice_shift=12..18 --vary virtual.lru_entries=0,16"
 )]
 pub struct Args {
     /// The trace
