@@ -195,7 +195,12 @@ fn a_file_that_may_not_be_read_is_named() {
     if std::fs::File::open(&path).is_ok() {
         // Root reads everything: ask as nobody, with a copy that nobody may run.
         let program = folder.0.path().join("heapreel");
-        std::fs::copy(env!("CARGO_BIN_EXE_heapreel"), &program).expect("a copy of the program");
+        // By a process of its own: no child of another thread must hold it open for writing.
+        let copied = Command::new("cp")
+            .arg(env!("CARGO_BIN_EXE_heapreel"))
+            .arg(&program)
+            .status();
+        assert!(copied.expect("cp runs").success());
         std::fs::set_permissions(folder.0.path(), PermissionsExt::from_mode(0o755))
             .expect("its owner may");
         let mut command = Command::new(&program);

@@ -52,15 +52,14 @@ fn furnished() -> Option<Scratch> {
     let game = compile::c("game.c")?;
     let scratch = Scratch::new();
     furnish_trace("", &scratch);
-    std::fs::copy(game, scratch.join("mygame")).unwrap();
-    std::fs::write(scratch.join("start.sh"), "#!/bin/sh\nexec ./mygame 0 200\n").unwrap();
+    compile::copy(&game, &scratch.join("mygame"));
     std::fs::write(scratch.join("list.txt"), "a 0 1 100\nf 0 1\n").unwrap();
     std::fs::create_dir_all(scratch.join("build/unstripped")).unwrap();
-    let chmod = Command::new("chmod")
-        .args(["+x", "start.sh"])
-        .current_dir(scratch.path())
-        .status();
-    assert!(chmod.unwrap().success());
+    // Written by a process of its own, as `compile::copy` does and for its reason.
+    let script = r"printf '#!/bin/sh\nexec ./mygame 0 200\n' >start.sh && chmod +x start.sh";
+    let mut written = Command::new("sh");
+    written.args(["-c", script]).current_dir(scratch.path());
+    assert!(written.status().unwrap().success());
     Some(scratch)
 }
 

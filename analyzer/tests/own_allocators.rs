@@ -194,7 +194,7 @@ fn a_setuid_program() {
     };
     let scratch = Scratch::new();
     let copy = scratch.join("hello");
-    std::fs::copy(&program, &copy).expect("a copy");
+    compile::copy(&program, &copy);
     if chown(&copy, Some(65534), None).is_err() {
         return compile::skipped("only root can give a file to another user");
     }

@@ -89,6 +89,19 @@ pub fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
 }
 
+/// Copies a file that is to be executed.
+///
+/// By a process of its own: while this one holds the copy open for writing, a child that
+/// another thread starts just then inherits it, and nobody may execute it (ETXTBSY).
+pub fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg(from).arg(to).status();
+    assert!(
+        status.expect("cp runs").success(),
+        "{} is not copied",
+        from.display()
+    );
+}
+
 /// Says on stderr that a test was left out, and why.
 pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");

@@ -26,7 +26,7 @@ pub fn plugins() -> Option<Plugins> {
     let plugins = scratch.join("plugins");
     std::fs::create_dir_all(plugins.join("more")).expect("a folder");
     let copy = |from: &Path, to: PathBuf| {
-        std::fs::copy(from, &to).expect("a copy");
+        compile::copy(from, &to);
         to
     };
     copy(&wolf, plugins.join("libwolf.so"));
@@ -42,6 +42,6 @@ impl Plugins {
     /// Both in one folder, where a path finds them.
     pub fn both(&self) {
         let (from, to) = ("more/libdeer.so", "libdeer.so");
-        std::fs::copy(self.folder.join(from), self.folder.join(to)).expect("a copy");
+        compile::copy(&self.folder.join(from), &self.folder.join(to));
     }
 }
