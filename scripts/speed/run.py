@@ -88,7 +88,7 @@ def programs(folder, arguments):
     ]
     if os.path.exists(OPENTTD):
         game = [OPENTTD, "-x", "-g", "-G", "42", "-s", "null", "-m", "null", "-v", f"null:ticks={arguments.ticks}"]
-        found.append((f"OpenTTD {arguments.ticks}", ["env", "SDL_VIDEODRIVER=dummy", *game], ["heapreel", "heaptrack"]))
+        found.append((f"OpenTTD {arguments.ticks}", game, ["heapreel", "heaptrack"]))
     if arguments.bevy:
         found.append(("bevy 600", [f"{folder}/bevy", "600"], ["heapreel", "heaptrack"]))
     return found
@@ -185,6 +185,7 @@ def main():
     parser.add_argument("--heapreel", default=os.path.join(ROOT, "target/release/heapreel"))
     parser.add_argument("--folder", help="where to build and write; a temporary folder by default")
     arguments = parser.parse_args()
+    os.environ["SDL_VIDEODRIVER"] = "dummy"  # not by env(1): heaptrack loses a program at exec
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or temporary
         os.makedirs(folder, exist_ok=True)
