@@ -1,5 +1,15 @@
 //! Parameters of models: set by name, one clear line where that fails.
 
+/// The example's segments and their sizes in bytes. Names from sl. 12 of the talk, sizes
+/// ours.
+pub(crate) const EXAMPLE_SEGMENTS: [(&str, u64); 5] = [
+    ("Default", 1 << 30),
+    ("Permanent", 128 << 20),
+    ("Resource", 1 << 30),
+    ("Develop", 256 << 20),
+    ("Temp", 64 << 20),
+];
+
 /// A parameter that could not be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -1,6 +1,8 @@
 //! What can be set of a heap.
 
-use crate::parameters::{BadParameter, address, bytes, number, power_of_two, yes_or_no};
+use crate::parameters::{
+    BadParameter, EXAMPLE_SEGMENTS, address, bytes, number, power_of_two, yes_or_no,
+};
 
 /// How a free range is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,16 +109,9 @@ const MIB: u64 = 1 << 20;
 
 impl Default for Parameters {
     fn default() -> Parameters {
-        let segments = [
-            ("Default", 1024),
-            ("Permanent", 128),
-            ("Resource", 1024),
-            ("Develop", 256),
-            ("Temp", 64),
-        ];
         Parameters {
-            segments: segments
-                .map(|(name, mib)| SegmentSpec::new(name, mib * MIB))
+            segments: EXAMPLE_SEGMENTS
+                .map(|(name, bytes)| SegmentSpec::new(name, bytes))
                 .to_vec(),
             numbers: None,
             base: 0x20_0000_0000,

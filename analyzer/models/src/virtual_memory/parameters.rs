@@ -2,7 +2,9 @@
 
 use super::physical::{LruMatch, PhysicalRules};
 use crate::paged::{Abandon, CollectScope, FreeMode, Geometry, Rules, Sharing};
-use crate::parameters::{BadParameter, address, bytes, number, power_of_two, yes_or_no};
+use crate::parameters::{
+    BadParameter, EXAMPLE_SEGMENTS, address, bytes, number, power_of_two, yes_or_no,
+};
 
 /// Which threads have a heap of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,17 +92,8 @@ pub struct Parameters {
     pub base: u64,
 }
 
-const MIB: u64 = 1 << 20;
-
 impl Default for Parameters {
     fn default() -> Parameters {
-        let segments = [
-            ("Default", 1024),
-            ("Permanent", 128),
-            ("Resource", 1024),
-            ("Develop", 256),
-            ("Temp", 64),
-        ];
         Parameters {
             slice: Geometry::SLIDE_CAPTIONS.slice_bytes,
             segment: Geometry::SLIDE_CAPTIONS.segment_bytes,
@@ -124,8 +117,8 @@ impl Default for Parameters {
             lru_match: LruMatch::Address,
             lru_counts_as_used: true,
             zero_on_hit: true,
-            segments: segments
-                .map(|(name, mib)| (name.to_owned(), mib * MIB))
+            segments: EXAMPLE_SEGMENTS
+                .map(|(name, bytes)| (name.to_owned(), bytes))
                 .to_vec(),
             thread_block: Rules::STOCK.thread_block,
             align_max: Rules::STOCK.align_max,
@@ -406,7 +399,7 @@ mod tests {
                 .set(name, value(name))
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        assert_eq!(parameters.physical_bytes(), (1 << 30) + 64 * MIB + 1);
+        assert_eq!(parameters.physical_bytes(), (1 << 30) + (64 << 20) + 1);
         let error = parameters.set("lru", "64").unwrap_err().to_string();
         assert!(
             error.starts_with(r#"no parameter "lru"; there are slice, "#),
