@@ -114,6 +114,18 @@ impl Case {
         Some((plain, self.run_program(program, way)?))
     }
 
+    /// The program ends and prints as without its recorder, in each of these ways; `check`
+    /// looks at the rest. Nothing where a program cannot be had, which was told.
+    pub fn same_in(&self, ways: &[Way], check: impl Fn(Way, &Outcome)) {
+        for way in ways {
+            let Some((plain, outcome)) = self.run_both(*way) else {
+                return;
+            };
+            outcome.assert_same_as(&plain);
+            check(*way, &outcome);
+        }
+    }
+
     fn run_program(&self, program: PathBuf, way: Way) -> Option<Outcome> {
         let scratch = Scratch::new();
         let under = if self.limits.is_empty() {

@@ -18,17 +18,13 @@ fn a_small_disk() {
         [ "$WAY" = Plain ] || "$HEAPREEL" report "$OUT/disk/t.hreel" > "$OUT/report" || true
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |_, outcome| {
         outcome.assert_told_once(&["t.hreel: cannot be written", "No space left"]);
         let lost = outcome.assert_accounted();
         assert!(lost > 0, "{}", outcome.stderr);
         let report = std::fs::read_to_string(outcome.scratch.join("report")).unwrap();
         assert!(report.contains("could not be recorded"), "{report}");
-    }
+    });
 }
 
 /// What comes after the disk has room again is recorded, with the definitions that could not
@@ -50,18 +46,14 @@ fn a_disk_that_has_room_again() {
         cp "$OUT/disk/t.hreel" "$OUT/copy.hreel" 2> /dev/null || true
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |_, outcome| {
         outcome.assert_told_once(&["t.hreel: cannot be written", "No space left"]);
         let (_, work) = outcome.infos();
         assert!(outcome.assert_accounted() > 0);
         // The last stretch, at least, is there.
         assert!(number(&work, "allocations") >= 60_000 * 4, "{work}");
-        assert_backtraces_are_known(&outcome);
-    }
+        assert_backtraces_are_known(outcome);
+    });
 }
 
 /// No event of the trace has a backtrace that the trace does not define.
@@ -88,15 +80,11 @@ fn a_disk_without_any_room() {
         ls "$OUT/disk" > "$OUT/left"
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |way, outcome| {
         outcome.assert_told_once(&["No space left", "disk"]);
         let left = std::fs::read_to_string(outcome.scratch.join("left")).unwrap();
         assert_eq!(left, "filling\n", "{way:?}: nothing that cannot be read");
-    }
+    });
 }
 
 #[test]
@@ -108,13 +96,9 @@ fn a_folder_that_may_not_be_written_to() {
         recorded "$OUT/disk/t.hreel" 3 5000 4
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |_, outcome| {
         outcome.assert_told_once(&["disk", "trace can", "Read-only file system"]);
-    }
+    });
 }
 
 #[test]
@@ -131,16 +115,12 @@ fn a_folder_that_is_removed_while_it_is_written_to() {
         echo $job > "$OUT/job"
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |way, outcome| {
         outcome.assert_told_once(&["t.hreel", "the file was removed"]);
         let read = |name| std::fs::read_to_string(outcome.scratch.join(name)).unwrap();
         let own = format!("heapreel-{}-", read("job").trim());
         assert!(!read("left").contains(&own), "{way:?}: {}", read("left"));
-    }
+    });
 }
 
 /// A limit on file sizes: the trace ends below it, and nobody gets a signal.
@@ -158,14 +138,10 @@ fn a_limit_on_file_sizes() {
             "#,
         )
     };
-    for way in [Way::Alone, Way::Inside] {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&[Way::Alone, Way::Inside], |_, outcome| {
         outcome.assert_told_once(&["t.hreel: cannot be written", "File too large"]);
         assert!(outcome.assert_accounted() > 0);
-    }
+    });
 }
 
 /// The wrapper is under the same limit as the program that it starts.

@@ -19,11 +19,7 @@ fn leftovers_in_shared_memory() {
         ls -R /dev/shm > "$OUT/left"
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |way, outcome| {
         outcome.assert_untold();
         outcome.assert_whole();
         let left = fs::read_to_string(outcome.scratch.join("left")).unwrap();
@@ -31,7 +27,7 @@ fn leftovers_in_shared_memory() {
         assert!(left.contains("4194305-0a0b0c0d.spill"), "{left}");
         let has_empty = left.contains("heapreel-4194306-00000000");
         assert_eq!(has_empty, way != Way::Wrapper, "{left}");
-    }
+    });
 }
 
 /// Without a wrapper nothing that exists is written to, and nobody waits for a pipe's reader.
@@ -91,13 +87,9 @@ fn an_output_that_exists_for_the_wrapper() {
 #[test]
 fn an_output_in_no_folder() {
     let case = Case::new(r#"recorded "$OUT/none/t.hreel" 3 5000 4"#);
-    for way in [Way::Alone, Way::Inside] {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&[Way::Alone, Way::Inside], |_, outcome| {
         outcome.assert_told_once(&["none", "No such file", "make the folder first"]);
-    }
+    });
 }
 
 /// No home, no temporary folder.
@@ -111,14 +103,10 @@ fn an_environment_without_folders() {
         look "$OUT/t.hreel"
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |_, outcome| {
         outcome.assert_untold();
         outcome.assert_whole();
-    }
+    });
 }
 
 /// The library is put where programs may be loaded from: not into a cache that forbids it or

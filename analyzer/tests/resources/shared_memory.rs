@@ -16,16 +16,12 @@ fn full_from_the_start() {
         ls "$OUT" > "$OUT/left"
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |way, outcome| {
         outcome.assert_untold();
         outcome.assert_whole();
         let left = std::fs::read_to_string(outcome.scratch.join("left")).unwrap();
         assert!(!left.contains("spill"), "{way:?}: {left}");
-    }
+    });
 }
 
 /// No place has room: the program is not recorded, and one line says so.
@@ -43,13 +39,9 @@ fn no_room_anywhere() {
         recorded "$OUT/disk/t.hreel" 2 5000 2
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |_, outcome| {
         outcome.assert_told_once(&["heapreel: not recording", "No space", "free some space"]);
-    }
+    });
 }
 
 /// Full from the first pause on: what was provided before is used again and again.
@@ -66,14 +58,10 @@ fn full_in_the_middle() {
         look "$OUT/t.hreel"
         "#,
     );
-    for way in WAYS {
-        let Some((plain, outcome)) = case.run_both(way) else {
-            return;
-        };
-        outcome.assert_same_as(&plain);
+    case.same_in(&WAYS, |_, outcome| {
         outcome.assert_untold();
         outcome.assert_accounted();
-    }
+    });
 }
 
 /// Readers take what is in the spill of a killed program, and touch no page that was never
@@ -102,10 +90,7 @@ fn a_spill_is_read_while_shared_memory_is_full() {
             number(&work, "allocations") + lost >= 2 * 20_000 * 4,
             "{info}"
         );
-        assert_eq!(
-            number(&work, "allocations").min(160_000),
-            number(&work, "allocations")
-        );
+        assert!(number(&work, "allocations") <= 160_000, "{work}");
         assert_eq!(number(&info, "missing_records"), 0, "{info}");
         assert_eq!(number(&info, "order_anomalies"), 0, "{info}");
     }
