@@ -189,7 +189,10 @@ fn summary(frames: &[FrameRow]) -> LoopSummary {
     let of = |value: fn(&FrameRow) -> u64| {
         Distribution::of(steady.iter().map(|frame| (frame.number, value(frame))))
     };
-    let frees: Vec<u64> = steady.iter().map(|frame| frame.deallocations).collect();
+    let bursts = |value: fn(&FrameRow) -> u64| {
+        let counts: Vec<u64> = steady.iter().map(|frame| value(frame)).collect();
+        Bursts::of(&counts)
+    };
     LoopSummary {
         frames: steady.len() as u64,
         frames_in_phases: (frames.len() - steady.len()) as u64,
@@ -199,7 +202,8 @@ fn summary(frames: &[FrameRow]) -> LoopSummary {
         deallocations: of(|frame| frame.deallocations),
         requested_bytes: of(|frame| frame.requested_bytes),
         allocator_nanos: of(|frame| frame.allocator_nanos),
-        free_bursts: Bursts::of(&frees),
+        free_bursts: bursts(|frame| frame.deallocations),
+        allocation_bursts: bursts(|frame| frame.allocations + frame.reallocations),
     }
 }
 

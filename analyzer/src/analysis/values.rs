@@ -287,17 +287,21 @@ pub struct LoopSummary {
     pub allocator_nanos: Distribution,
     /// How uneven deallocations are.
     pub free_bursts: Bursts,
+    /// How uneven allocations and reallocations are.
+    pub allocation_bursts: Bursts,
 }
 
-/// How unevenly deallocations fall on frames.
+/// How unevenly events of a kind fall on frames.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bursts {
     /// Variance divided by mean; 1 for independent events, more for bursts.
     pub fano_factor: f64,
-    /// Share of all deallocations that the 1 % of frames with most of them hold.
+    /// Share of them all that the 1 % of frames with most of them hold.
     pub share_of_top_percent: f64,
     /// Frames without any.
     pub frames_without: u64,
+    /// The most in a frame divided by the median; `None` where the median frame has none.
+    pub max_over_median: Option<f64>,
 }
 
 /// Frames over budget and their causes.
@@ -317,6 +321,10 @@ pub struct SpikeAnalysis {
     pub excess_nanos: u64,
     /// Of that: excess time in the allocator on the loop's thread.
     pub allocator_excess_nanos: u64,
+    /// Frames outside of phases with a slow call, by any thread.
+    pub frames_with_slow_calls: u64,
+    /// Of the frames over budget, those with a slow call.
+    pub spikes_with_slow_calls: u64,
     /// Whether frames with many calls are the long ones.
     pub coincidence: Coincidence,
     /// The worst ones, longest first.
@@ -370,6 +378,8 @@ pub struct Spike {
     pub allocator_excess_nanos: u64,
     /// Calls on the loop's thread.
     pub calls: u64,
+    /// The slowest call of any thread.
+    pub slowest_call_nanos: u64,
     /// Share of the excess that the allocator explains, 0 to 1.
     pub share: f64,
     /// The judgement.

@@ -183,6 +183,7 @@ impl Source<'_> {
         let basis = Basis {
             latency: self.trace.header().settings.latency,
             cost_known: self.cost.is_known(),
+            slow_call_nanos: self.trace.header().settings.slow_call_nanos,
         };
         let limit = if options.spikes == 0 {
             WORST_SPIKES

@@ -216,7 +216,8 @@ impl Reader {
                 "by" if call && !value.is_empty() => details.by = Some(self.name(value)),
                 "in" if call && !value.is_empty() => details.segment = Some(self.name(value)),
                 _ => {
-                    let known = "took=60ns, by=FUNCTION, in=SEGMENT behind a call, took=16.67ms behind m";
+                    let known =
+                        "took=60ns, by=FUNCTION, in=SEGMENT behind a call, took=16.67ms behind m";
                     return Err(format!("{word:?} says nothing here; there are {known}"));
                 }
             }
@@ -413,7 +414,8 @@ mod tests {
 
     #[test]
     fn a_line_may_say_more_than_its_numbers() {
-        let list = "m\na 1 48 took=40us by=Hud::label in=Temp\nf 1 in=Temp took=60ns\nm took=9ms\nm\n";
+        let list =
+            "m\na 1 48 took=40us by=Hud::label in=Temp\nf 1 in=Temp took=60ns\nm took=9ms\nm\n";
         let ops = parse_ops(list).unwrap();
         assert!(ops.timed);
         assert_eq!(ops.names, ["Hud::label", "Temp"]);
@@ -454,7 +456,8 @@ mod tests {
             causes("a 0 99999999999999999999\n"),
             ["line 1: \"99999999999999999999\" is no size in bytes"]
         );
-        let details = "m\na 1 8 took=9\na 1 8 b=c\na 1 8\nf 1 took=5us\nm took=5us\nm in=Temp\nt idle\nt\n";
+        let details =
+            "m\na 1 8 took=9\na 1 8 b=c\na 1 8\nf 1 took=5us\nm took=5us\nm in=Temp\nt idle\nt\n";
         let told = causes(details);
         let starts = [
             "line 2: \"9\" is no duration",

@@ -151,7 +151,11 @@ impl<W: Write> Import<W> {
     fn define_segment(&mut self, number: u32, name: &str) {
         // Every game has a segment Default, whose number is 0.
         let next = SegmentId(self.segments.len() as u16 + 1);
-        let id = if name == "Default" { SegmentId(0) } else { next };
+        let id = if name == "Default" {
+            SegmentId(0)
+        } else {
+            next
+        };
         if self.segments.insert(number, id).is_none() {
             self.definitions.push(Definition::Segment {
                 id,
@@ -358,7 +362,8 @@ mod tests {
 
     #[test]
     fn what_a_line_says_more_stands_in_the_trace() {
-        let list = "t 1 background\nm 1\na 1 7 48 took=40us by=Hud::label in=Temp\nf 1 7\nm 1 took=9ms\n";
+        let list =
+            "t 1 background\nm 1\na 1 7 48 took=40us by=Hud::label in=Temp\nf 1 7\nm 1 took=9ms\n";
         let (_, trace) = imported(list);
         assert!(trace.health().complete(), "{:?}", trace.health());
         let settings = &trace.header().settings;

@@ -2,7 +2,7 @@
 
 use super::document::{Align, Block, Document, Table};
 use super::summary::{
-    frame_name, head, is_damaged, over_budget, per_frame, share_of, site_name, trouble,
+    bursts, frame_name, head, is_damaged, over_budget, per_frame, share_of, site_name, trouble,
 };
 use crate::units::{bytes, count, nanos, percent, plural};
 use crate::{Analysis, LatencyTable, LoopAnalysis, Site};
@@ -118,14 +118,7 @@ fn frames(document: &mut Document, analysis: &Analysis, game_loop: &LoopAnalysis
         return;
     }
     document.table(per_frame(game_loop));
-    let bursts = &game_loop.steady.free_bursts;
-    document.line(format!(
-        "Deallocations come {}: the 1 % of frames with most of them hold {}, variance/mean is {:.1}, {} without any.",
-        if bursts.fano_factor > 10.0 { "in bursts" } else { "evenly" },
-        percent(bursts.share_of_top_percent),
-        bursts.fano_factor,
-        plural(bursts.frames_without, "frame")
-    ));
+    document.line(bursts(game_loop));
     spikes(document, analysis, game_loop);
 }
 
