@@ -19,6 +19,8 @@ pub const STEADY_ALLOCATOR_SHARE: f64 = 0.05;
 pub const LEAK_BLOCKS: u64 = 32;
 /// … or this many bytes. Blocks from before the first frame mark do not count.
 pub const LEAK_BYTES: u64 = 128 << 10;
+/// Drift is a finding where it takes this share of the last tenth's frames more than before.
+pub const DRIFT_SHARE: f64 = 0.005;
 /// Spikes are a finding from this many on.
 pub const MIN_SPIKES: u64 = 1;
 
@@ -40,6 +42,7 @@ pub(crate) fn findings(analysis: &Analysis) -> Vec<Finding> {
     }
     all.extend(leaks(analysis));
     all.extend(growth(analysis));
+    all.extend(drift(analysis));
     all.sort_by(|a, b| b.1.severity.cmp(&a.1.severity).then(b.0.total_cmp(&a.0)));
     all.truncate(MAX_FINDINGS);
     all.into_iter().map(|(_, finding)| finding).collect()
@@ -297,6 +300,33 @@ fn growth(analysis: &Analysis) -> Option<Weighed> {
             Severity::Warning,
             text,
             format!("heapreel leaks {FILE}"),
+        ),
+    ))
+}
+
+fn drift(analysis: &Analysis) -> Option<Weighed> {
+    let frames = analysis.drift.frame_time?;
+    let whole = frames.last_mean_nanos * frames.last_calls as f64;
+    let worst = analysis.drift.sites.iter().find(|row| row.drifts)?;
+    let share = worst.added_nanos() / whole;
+    let site = analysis.sites.get(worst.site? as usize)?;
+    if share < DRIFT_SHARE {
+        return None;
+    }
+    let text = format!(
+        "a call of {} costs {} in the last tenth of frames, {} in the first: {:.1} times as much",
+        site.name,
+        nanos(worst.last_mean_nanos.round() as u64),
+        nanos(worst.first_mean_nanos.round() as u64),
+        worst.factor()
+    );
+    Some((
+        12.0 + share,
+        finding(
+            "drift",
+            Severity::Warning,
+            text,
+            format!("heapreel report {FILE}"),
         ),
     ))
 }

@@ -41,6 +41,8 @@ pub struct Analysis {
     pub leaks: Leaks,
     /// Call sites whose live bytes rose steadily.
     pub growth: Vec<Growth>,
+    /// What calls and frames cost at the end against the beginning.
+    pub drift: Drift,
     /// What recording cost.
     pub recording: RecordingCost,
     /// Marks that the game set.
@@ -757,4 +759,40 @@ pub struct Finding {
     pub command: String,
     /// Loop and frame, where it speaks of one.
     pub frame: Option<(String, u64)>,
+}
+
+/// What calls and frames of the main loop cost in the last tenth of its frames against the
+/// first, frames in phases left out.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Drift {
+    /// Frames of each tenth; 0 where there are too few to tell.
+    pub frames: u64,
+    /// A frame's time less the recorder's share.
+    pub frame_time: Option<DriftRow>,
+    /// An allocation or reallocation by any thread.
+    pub allocations: Option<DriftRow>,
+    /// A deallocation by any thread.
+    pub deallocations: Option<DriftRow>,
+    /// Allocations and reallocations of each call site with enough of them: those that
+    /// drift first, by how much time that adds or saves.
+    pub sites: Vec<DriftRow>,
+}
+
+/// A cost in both tenths.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DriftRow {
+    /// Index in [`Analysis::sites`]; `None` where it is no call site's.
+    pub site: Option<u32>,
+    /// Calls, or frames, of the first tenth that were looked at.
+    pub first_calls: u64,
+    /// The same of the last tenth.
+    pub last_calls: u64,
+    /// What one cost in the first tenth, in the mean.
+    pub first_mean_nanos: f64,
+    /// The same in the last tenth.
+    pub last_mean_nanos: f64,
+    /// Standard error of the difference of both means.
+    pub noise_nanos: f64,
+    /// The difference is beyond the noise, and large enough to speak of.
+    pub drifts: bool,
 }

@@ -130,7 +130,7 @@ fn over_median(what: &str, bursts: &Bursts) -> String {
     }
 }
 
-fn mean_nanos(value: f64) -> String {
+pub(crate) fn mean_nanos(value: f64) -> String {
     nanos(value.round() as u64)
 }
 
