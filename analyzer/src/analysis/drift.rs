@@ -47,11 +47,10 @@ impl Drifting<'_> {
         }
         let count = steady.len() / 10;
         let ends = [&steady[..count], &steady[steady.len() - count..]];
-        let mut costs: BTreeMap<Subject, Cost> = BTreeMap::new();
+        let mut costs = Costs::default();
         for (tenth, frames) in ends.into_iter().enumerate() {
             for (at, (_, row)) in frames.iter().enumerate() {
-                let cost = costs.entry(Subject::Frame).or_default();
-                cost.add(tenth, batch(at, count), row.net_nanos);
+                costs.frames.add(tenth, batch(at, count), row.net_nanos);
             }
             if self.trace.header().settings.latency {
                 let frames: Vec<_> = frames.iter().map(|(facts, _)| *facts).collect();
@@ -66,7 +65,7 @@ impl Drifting<'_> {
         &self,
         tenth: usize,
         frames: &[&FrameFacts],
-        costs: &mut BTreeMap<Subject, Cost>,
+        costs: &mut Costs,
     ) -> Result<(), ReadError> {
         let (Some(first), Some(last)) = (frames.first(), frames.last()) else {
             return Ok(());
@@ -88,13 +87,7 @@ impl Drifting<'_> {
         Ok(())
     }
 
-    fn add(
-        &self,
-        tenth: usize,
-        frames: &[&FrameFacts],
-        events: &[Event],
-        costs: &mut BTreeMap<Subject, Cost>,
-    ) {
+    fn add(&self, tenth: usize, frames: &[&FrameFacts], events: &[Event], costs: &mut Costs) {
         for event in events {
             let key = event.key();
             let after = frames.partition_point(|frame| frame.start <= key);
@@ -102,16 +95,13 @@ impl Drifting<'_> {
                 continue;
             };
             let batch = batch(at, frames.len());
-            let mut add = |subject| {
-                let cost = costs.entry(subject).or_default();
-                cost.add(tenth, batch, event.latency());
-            };
+            let add = |cost: &mut Cost| cost.add(tenth, batch, event.latency());
             match event.kind {
-                EventKind::Dealloc => add(Subject::Deallocations),
+                EventKind::Dealloc => add(&mut costs.deallocations),
                 EventKind::Alloc | EventKind::AllocZeroed | EventKind::Realloc => {
-                    add(Subject::Allocations);
+                    add(&mut costs.allocations);
                     if let Some(site) = self.sites.of(self.dense.stack(event.stack)) {
-                        add(Subject::Site(site));
+                        add(costs.sites.entry(site).or_default());
                     }
                 }
                 EventKind::FailedAlloc | EventKind::FailedRealloc => {}
@@ -119,46 +109,40 @@ impl Drifting<'_> {
         }
     }
 
-    fn value(&self, frames: u64, costs: &BTreeMap<Subject, Cost>) -> Drift {
-        let mut drift = Drift {
-            frames,
-            ..Drift::default()
+    fn value(&self, frames: u64, costs: &Costs) -> Drift {
+        let row = |cost: &Cost| cost.row(|ticks| self.cost.mean_nanos(&self.times, ticks));
+        let of_site = |(site, cost): (&u32, &Cost)| {
+            let site = Some(*site);
+            row(cost).map(|row| DriftRow { site, ..row })
         };
-        for (subject, cost) in costs {
-            let row = match subject {
-                Subject::Frame => cost.row(|nanos| nanos),
-                _ => cost.row(|ticks| self.cost.mean_nanos(&self.times, ticks)),
-            };
-            match subject {
-                Subject::Frame => drift.frame_time = row,
-                Subject::Allocations => drift.allocations = row,
-                Subject::Deallocations => drift.deallocations = row,
-                Subject::Site(site) => drift.sites.extend(row.map(|row| DriftRow {
-                    site: Some(*site),
-                    ..row
-                })),
-            }
-        }
-        let weight = |row: &DriftRow| (row.added_nanos().abs() * 1e3) as u64;
-        drift.sites.sort_by_key(|row| {
-            let rank = std::cmp::Reverse((row.drifts, weight(row)));
-            (rank, row.site)
+        let mut sites: Vec<_> = costs.sites.iter().filter_map(of_site).collect();
+        sites.sort_by(|a, b| {
+            let added = |row: &DriftRow| row.added_nanos().abs();
+            let by_weight = (b.drifts, added(b)).partial_cmp(&(a.drifts, added(a)));
+            let by_weight = by_weight.unwrap_or(std::cmp::Ordering::Equal);
+            by_weight.then(a.site.cmp(&b.site))
         });
-        drift
+        Drift {
+            frames,
+            frame_time: costs.frames.row(|nanos| nanos),
+            allocations: row(&costs.allocations),
+            deallocations: row(&costs.deallocations),
+            sites,
+        }
     }
 }
 
-/// Whose cost it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
-    /// A frame's time.
-    Frame,
+/// All costs.
+#[derive(Debug, Default)]
+struct Costs {
+    /// A frame's time, in nanoseconds; the others are in ticks.
+    frames: Cost,
     /// All allocations and reallocations.
-    Allocations,
+    allocations: Cost,
     /// All deallocations.
-    Deallocations,
-    /// A call site's allocations and reallocations.
-    Site(u32),
+    deallocations: Cost,
+    /// Allocations and reallocations by call site.
+    sites: BTreeMap<u32, Cost>,
 }
 
 /// Count and sum of each batch of both tenths.
