@@ -19,11 +19,15 @@
 //! a microsecond behind the end of the one before it.
 
 use crate::place::Span;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 /// Larger blocks fit no address space.
 const MOST_BYTES: u64 = 1 << 46;
+/// A year in nanoseconds: longer lists are no play.
+const MOST_NANOS: u64 = 366 * 86_400 * 1_000_000_000;
+/// More segments than this are no game's.
+const MOST_SEGMENTS: usize = 1024;
 /// Nanoseconds from one line's end to the next one's beginning.
 const STEP: u64 = 1_000;
 
@@ -149,6 +153,7 @@ struct Reader {
     live: HashMap<u64, usize>,
     names: Vec<String>,
     numbers_of_names: HashMap<String, u32>,
+    segments: BTreeSet<u32>,
     timed: bool,
     /// When the last line ended.
     now: u64,
@@ -214,7 +219,7 @@ impl Reader {
                     details.took = Some(span.0);
                 }
                 "by" if call && !value.is_empty() => details.by = Some(self.name(value)),
-                "in" if call && !value.is_empty() => details.segment = Some(self.name(value)),
+                "in" if call && !value.is_empty() => details.segment = Some(self.segment(value)?),
                 _ => {
                     let known =
                         "took=60ns, by=FUNCTION, in=SEGMENT behind a call, took=16.67ms behind m";
@@ -224,6 +229,15 @@ impl Reader {
         }
         self.timed |= call && details.took.is_some();
         Ok(details)
+    }
+
+    fn segment(&mut self, name: &str) -> Result<u32, String> {
+        let number = self.name(name);
+        self.segments.insert(number);
+        if self.segments.len() > MOST_SEGMENTS {
+            return Err(format!("more than {MOST_SEGMENTS} segments"));
+        }
+        Ok(number)
     }
 
     fn name(&mut self, name: &str) -> u32 {
@@ -250,6 +264,9 @@ impl Reader {
             }
             (_, took) => (next, next.saturating_add(took.unwrap_or(0))),
         };
+        if end > MOST_NANOS {
+            return Err("the list takes more than a year up to here".to_owned());
+        }
         self.now = end;
         if kind == OpKind::Frame {
             self.frame_end = end;
@@ -471,6 +488,15 @@ mod tests {
         for (cause, start) in told.iter().zip(starts) {
             assert!(cause.starts_with(start), "{cause}");
         }
+        let many = (0..1025).map(|at| format!("a {at} 8 in=s{at}\n"));
+        assert_eq!(
+            causes(&many.collect::<String>()),
+            ["line 1025: more than 1024 segments"]
+        );
+        assert_eq!(
+            causes("a 1 8 took=18446744073709551615ns\n"),
+            ["line 1: the list takes more than a year up to here"]
+        );
         assert_eq!(
             causes("\n# nothing\n"),
             ["line 1: no operation in the whole file"]

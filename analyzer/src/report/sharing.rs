@@ -18,6 +18,10 @@ pub fn sharing_document(sharing: &Sharing, limit: usize) -> Document {
         plural(sharing.all.blocks, "live block"),
         plural(sharing.all.units[0].touched, "cache line"),
     ));
+    if sharing.all.blocks == 0 {
+        document.line("No block is live at this moment: choose another one with --frame or --at.");
+        return document;
+    }
     shared(&mut document, sharing, limit);
     locality(&mut document, sharing, limit);
     document
@@ -68,9 +72,6 @@ fn shared(document: &mut Document, sharing: &Sharing, limit: usize) {
 }
 
 fn locality(document: &mut Document, sharing: &Sharing, limit: usize) {
-    if sharing.all.blocks == 0 {
-        return;
-    }
     document.section("Locality: what live blocks touch, / what they would without gaps");
     let mut table = Table::new([
         "<call site",
