@@ -335,3 +335,33 @@ fn calls_that_cost_twice_as_much_at_the_end_are_a_finding() {
     );
     assert!(!kinds(&game(1)).contains(&"drift"));
 }
+
+#[test]
+fn the_command_of_a_spike_has_the_budget_that_was_given() {
+    let builder = Game::new()
+        .frames(20, |game| game)
+        .frame(13 * MS, |game| game)
+        .builder;
+    let trace = Trace::from_bytes(builder.bytes()).expect("a sound trace");
+    let command = |budget_nanos| {
+        let options = Options {
+            budget_nanos,
+            ..Options::default()
+        };
+        let told = analyze_trace(&trace, &options, |_| ()).expect("a sound trace");
+        let found = told
+            .findings
+            .iter()
+            .find(|it| it.kind.starts_with("spikes"));
+        found.map(|finding| finding.command.clone())
+    };
+    assert_eq!(command(None), None, "13 ms are below 1.5 times the median");
+    for (budget, told) in [
+        (12 * MS, "12ms"),
+        (12_500_000, "12500us"),
+        (11_111_111, "11111111ns"),
+    ] {
+        let expected = format!("heapreel spikes TRACE --budget {told}");
+        assert_eq!(command(Some(budget)), Some(expected));
+    }
+}

@@ -91,6 +91,10 @@ fn typed(line: &str, folder: &Path) -> Ran {
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     shell.args(["-c", line]).current_dir(folder);
+    let ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("HEAPREEL_");
+    for name in std::env::vars_os().map(|(name, _)| name).filter(ours) {
+        shell.env_remove(name);
+    }
     run(shell.env("PATH", path).env("LC_ALL", "C"))
 }
 

@@ -4,6 +4,7 @@
 //! docs/reading-a-report.md repeats them.
 
 use super::growing;
+use super::loops::BUDGET_GIVEN;
 use super::values::*;
 use crate::units::{bytes, count, nanos, percent, plural};
 
@@ -163,8 +164,9 @@ fn explained_spikes(analysis: &Analysis, game_loop: &LoopAnalysis) -> Option<Wei
     }
     let share = worst.allocator_excess_nanos as f64 / worst.net_nanos.max(1) as f64;
     let command = format!(
-        "heapreel spikes {FILE} --frames {}{}",
+        "heapreel spikes {FILE} --frames {}{}{}",
         worst.frame,
+        budget_option(game_loop),
         loop_option(game_loop)
     );
     let mut finding = finding("spikes_explained", Severity::Warning, text, command);
@@ -195,7 +197,11 @@ fn unexplained_spikes(game_loop: &LoopAnalysis) -> Option<Weighed> {
         nanos(worst.duration_nanos),
         nanos(worst.allocator_nanos),
     );
-    let command = format!("heapreel spikes {FILE}{}", loop_option(game_loop));
+    let command = format!(
+        "heapreel spikes {FILE}{}{}",
+        budget_option(game_loop),
+        loop_option(game_loop)
+    );
     let mut finding = finding("spikes_not_explained", Severity::Warning, text, command);
     finding.frame = Some((game_loop.name.clone(), worst.frame));
     Some((
@@ -337,6 +343,19 @@ fn frame_word(game_loop: &LoopAnalysis) -> String {
     } else {
         format!("{} frame", game_loop.name)
     }
+}
+
+/// The budget that the user gave: without it the command would judge by another one.
+fn budget_option(game_loop: &LoopAnalysis) -> String {
+    if game_loop.budget_source != BUDGET_GIVEN {
+        return String::new();
+    }
+    let (value, unit) = match game_loop.budget_nanos {
+        nanos if nanos.is_multiple_of(1_000_000) => (nanos / 1_000_000, "ms"),
+        nanos if nanos.is_multiple_of(1_000) => (nanos / 1_000, "us"),
+        nanos => (nanos, "ns"),
+    };
+    format!(" --budget {value}{unit}")
 }
 
 fn loop_option(game_loop: &LoopAnalysis) -> String {

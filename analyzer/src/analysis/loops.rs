@@ -18,6 +18,9 @@ pub const SPIKE_SPREADS: f64 = 3.0;
 /// milliseconds every interruption by the system would be one otherwise.
 pub const SPIKE_MIN_EXCESS_NANOS: u64 = 1_000_000;
 
+/// [`LoopAnalysis::budget_source`] of a budget that the user gave.
+pub(crate) const BUDGET_GIVEN: &str = "given";
+
 /// What loops are made from.
 pub(crate) struct LoopMaker<'a> {
     pub(crate) trace: &'a Trace,
@@ -143,7 +146,7 @@ impl LoopMaker<'_> {
     /// The budget, and where it comes from.
     fn budget(&self, frames: &[FrameRow]) -> (u64, String) {
         if let Some(budget) = self.budget_nanos {
-            return (budget, "given".to_owned());
+            return (budget, BUDGET_GIVEN.to_owned());
         }
         if let Some(most) = self.count_budget {
             return (u64::MAX, format!("more than {most} allocations"));
