@@ -2,7 +2,7 @@
 
 use crate::commands::{
     compare, demo, doctor, frag, frames, import, info, leaks, overrun, record, recover, replay,
-    report, spikes, sweep, symbols, view,
+    report, sharing, spikes, sweep, symbols, view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -48,6 +48,8 @@ enum Command {
     Sweep(sweep::Args),
     /// Say who may have written at an address, and who owned it before
     Overrun(overrun::Args),
+    /// Find cache lines that threads share, and how many lines and pages blocks need
+    Sharing(sharing::Args),
     /// Show how scattered memory is, really or in a model
     Frag(frag::Args),
     /// Add function names to a trace that has none
@@ -62,7 +64,7 @@ enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["record", "demo", "doctor"]),
     ("Look", &["report", "view", "info"]),
-    ("Find", &["frames", "spikes", "leaks", "overrun"]),
+    ("Find", &["frames", "spikes", "leaks", "overrun", "sharing"]),
     ("What if", &["frag", "replay", "compare", "sweep"]),
     ("Move", &["symbols", "recover", "import"]),
 ];
@@ -100,6 +102,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Spikes(args) => spikes::run(args),
         Command::Leaks(args) => leaks::run(args),
         Command::Overrun(args) => overrun::run(args),
+        Command::Sharing(args) => sharing::run(args),
         Command::Frag(args) => frag::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),

@@ -23,6 +23,7 @@ pub mod overrun;
 pub mod place;
 pub mod replay;
 pub mod report;
+pub mod sharing;
 pub mod symbolicate;
 pub mod symbols;
 #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! How places in a trace are written on the command line, the same in every command:
 //! frames `4213`, `4000..4300` (end excluded), `last`; times `12.5s`; marks
-//! `@"level loaded"`, `@"level loaded"#2`; durations `16.67ms`.
+//! `@"level loaded"`, `@"level loaded"#2`; durations `16.67ms`, or `60fps` for a frame's.
 
 use std::fmt;
 use std::ops::Range;
@@ -65,7 +65,7 @@ impl PlaceError {
     }
 
     fn span(text: &str) -> PlaceError {
-        let example = "a number with its unit: 16.67ms, 500us or 2s";
+        let example = "a number with its unit: 16.67ms, 500us, 2s or 60fps";
         PlaceError {
             text: text.to_owned(),
             what: "duration",
@@ -203,7 +203,10 @@ impl FromStr for Span {
         let fail = || PlaceError::span(text);
         let unit_at = text.find(|c: char| c.is_alphabetic()).ok_or_else(fail)?;
         let (number, unit) = text.split_at(unit_at);
+        let number: f64 = number.trim_end().parse().map_err(|_| fail())?;
         let nanos = match unit {
+            // One of so many equal parts of a second.
+            "fps" => 1e9 / number / number,
             "ns" => 1.0,
             "us" | "µs" | "μs" => 1e3,
             "ms" => 1e6,
@@ -211,7 +214,6 @@ impl FromStr for Span {
             "min" => 60e9,
             _ => return Err(fail()),
         };
-        let number: f64 = number.trim_end().parse().map_err(|_| fail())?;
         let value = (number * nanos).round();
         if value.is_finite() && (0.0..=u64::MAX as f64).contains(&value) {
             Ok(Span(value as u64))
@@ -289,7 +291,10 @@ mod tests {
         assert_eq!("16.67ms".parse(), Ok(Span(16_670_000)));
         assert_eq!("5us".parse(), Ok(Span(5_000)));
         assert_eq!("5 µs".parse(), Ok(Span(5_000)));
-        for text in ["16.67", "ms", "1e400s", "-1s", "NaNs", "3 weeks"] {
+        assert_eq!("60fps".parse(), Ok(Span(16_666_667)));
+        for text in [
+            "16.67", "ms", "1e400s", "-1s", "NaNs", "3 weeks", "0fps", "-60fps",
+        ] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
     }

@@ -292,3 +292,76 @@ fn both_renderers_have_all_sections() {
         }
     }
 }
+
+#[test]
+fn calls_that_cost_twice_as_much_at_the_end_are_a_finding() {
+    let game = |late: u64| {
+        let mut frame = 0;
+        let calls = Game::new().frames(FRAMES, |mut game| {
+            frame += 1;
+            // Ten calls of 20 µs, 2 % of the frame, and in the second half `late` times that.
+            let cost = if frame > FRAMES / 2 {
+                20_000 * late
+            } else {
+                20_000
+            };
+            for _ in 0..10 {
+                let address = game.address();
+                game = game.call(2, cost, address, 64).free(address);
+            }
+            game
+        });
+        calls.told()
+    };
+    let told = game(2);
+    assert!(kinds(&told).contains(&"drift"), "{:?}", kinds(&told));
+    let finding = told.findings.iter().find(|it| it.kind == "drift").unwrap();
+    assert!(
+        finding
+            .text
+            .contains("costs 40.0 µs in the last tenth of frames, 20.0 µs in the first: 2.0 times"),
+        "{}",
+        finding.text
+    );
+    let drift = &told.drift;
+    assert_eq!(drift.frames, FRAMES / 10);
+    let sites = drift
+        .sites
+        .iter()
+        .map(|row| (row.drifts, row.first_calls, row.last_calls));
+    assert_eq!(
+        sites.collect::<Vec<_>>(),
+        [(true, 200, 200), (false, 200, 200)]
+    );
+    assert!(!kinds(&game(1)).contains(&"drift"));
+}
+
+#[test]
+fn the_command_of_a_spike_has_the_budget_that_was_given() {
+    let builder = Game::new()
+        .frames(20, |game| game)
+        .frame(13 * MS, |game| game)
+        .builder;
+    let trace = Trace::from_bytes(builder.bytes()).expect("a sound trace");
+    let command = |budget_nanos| {
+        let options = Options {
+            budget_nanos,
+            ..Options::default()
+        };
+        let told = analyze_trace(&trace, &options, |_| ()).expect("a sound trace");
+        let found = told
+            .findings
+            .iter()
+            .find(|it| it.kind.starts_with("spikes"));
+        found.map(|finding| finding.command.clone())
+    };
+    assert_eq!(command(None), None, "13 ms are below 1.5 times the median");
+    for (budget, told) in [
+        (12 * MS, "12ms"),
+        (12_500_000, "12500us"),
+        (11_111_111, "11111111ns"),
+    ] {
+        let expected = format!("heapreel spikes TRACE --budget {told}");
+        assert_eq!(command(Some(budget)), Some(expected));
+    }
+}

@@ -13,7 +13,7 @@ use support::scratch::Scratch;
 
 const COMMANDS: &[&str] = &[
     "record", "demo", "doctor", "report", "view", "info", "frames", "spikes", "leaks", "overrun",
-    "frag", "symbols", "recover", "import", "replay", "compare", "sweep",
+    "sharing", "frag", "symbols", "recover", "import", "replay", "compare", "sweep",
 ];
 
 fn help(command: &str) -> String {

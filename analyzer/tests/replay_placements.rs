@@ -103,7 +103,7 @@ fn a_bad_list_is_refused_line_by_line() {
         ran.stderr,
         format!(
             "heapreel: {name}: line 2: block 9 is not live here\n\
-             heapreel: {name}: line 3: no operation \"z\"; there are a, A, r, f, x\n"
+             heapreel: {name}: line 3: no operation \"z\"; there are a, A, r, f, x, t, m\n"
         )
     );
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));

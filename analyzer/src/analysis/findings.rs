@@ -4,6 +4,7 @@
 //! docs/reading-a-report.md repeats them.
 
 use super::growing;
+use super::loops::BUDGET_GIVEN;
 use super::values::*;
 use crate::units::{bytes, count, nanos, percent, plural};
 
@@ -19,6 +20,8 @@ pub const STEADY_ALLOCATOR_SHARE: f64 = 0.05;
 pub const LEAK_BLOCKS: u64 = 32;
 /// … or this many bytes. Blocks from before the first frame mark do not count.
 pub const LEAK_BYTES: u64 = 128 << 10;
+/// Drift is a finding where it takes this share of the last tenth's frames more than before.
+pub const DRIFT_SHARE: f64 = 0.005;
 /// Spikes are a finding from this many on.
 pub const MIN_SPIKES: u64 = 1;
 
@@ -40,6 +43,7 @@ pub(crate) fn findings(analysis: &Analysis) -> Vec<Finding> {
     }
     all.extend(leaks(analysis));
     all.extend(growth(analysis));
+    all.extend(drift(analysis));
     all.sort_by(|a, b| b.1.severity.cmp(&a.1.severity).then(b.0.total_cmp(&a.0)));
     all.truncate(MAX_FINDINGS);
     all.into_iter().map(|(_, finding)| finding).collect()
@@ -160,8 +164,9 @@ fn explained_spikes(analysis: &Analysis, game_loop: &LoopAnalysis) -> Option<Wei
     }
     let share = worst.allocator_excess_nanos as f64 / worst.net_nanos.max(1) as f64;
     let command = format!(
-        "heapreel spikes {FILE} --frames {}{}",
+        "heapreel spikes {FILE} --frames {}{}{}",
         worst.frame,
+        budget_option(game_loop),
         loop_option(game_loop)
     );
     let mut finding = finding("spikes_explained", Severity::Warning, text, command);
@@ -192,7 +197,11 @@ fn unexplained_spikes(game_loop: &LoopAnalysis) -> Option<Weighed> {
         nanos(worst.duration_nanos),
         nanos(worst.allocator_nanos),
     );
-    let command = format!("heapreel spikes {FILE}{}", loop_option(game_loop));
+    let command = format!(
+        "heapreel spikes {FILE}{}{}",
+        budget_option(game_loop),
+        loop_option(game_loop)
+    );
     let mut finding = finding("spikes_not_explained", Severity::Warning, text, command);
     finding.frame = Some((game_loop.name.clone(), worst.frame));
     Some((
@@ -301,12 +310,52 @@ fn growth(analysis: &Analysis) -> Option<Weighed> {
     ))
 }
 
+fn drift(analysis: &Analysis) -> Option<Weighed> {
+    let frames = analysis.drift.frame_time?;
+    let whole = frames.last_mean_nanos * frames.last_calls as f64;
+    let worst = analysis.drift.sites.iter().find(|row| row.drifts)?;
+    let share = worst.added_nanos() / whole;
+    let site = analysis.sites.get(worst.site? as usize)?;
+    if share < DRIFT_SHARE {
+        return None;
+    }
+    let text = format!(
+        "a call of {} costs {} in the last tenth of frames, {} in the first: {:.1} times as much",
+        site.name,
+        nanos(worst.last_mean_nanos.round() as u64),
+        nanos(worst.first_mean_nanos.round() as u64),
+        worst.factor()
+    );
+    Some((
+        12.0 + share,
+        finding(
+            "drift",
+            Severity::Warning,
+            text,
+            format!("heapreel report {FILE}"),
+        ),
+    ))
+}
+
 fn frame_word(game_loop: &LoopAnalysis) -> String {
     if game_loop.name == "main" {
         "frame".to_owned()
     } else {
         format!("{} frame", game_loop.name)
     }
+}
+
+/// The budget that the user gave: without it the command would judge by another one.
+fn budget_option(game_loop: &LoopAnalysis) -> String {
+    if game_loop.budget_source != BUDGET_GIVEN {
+        return String::new();
+    }
+    let (value, unit) = match game_loop.budget_nanos {
+        nanos if nanos.is_multiple_of(1_000_000) => (nanos / 1_000_000, "ms"),
+        nanos if nanos.is_multiple_of(1_000) => (nanos / 1_000, "us"),
+        nanos => (nanos, "ns"),
+    };
+    format!(" --budget {value}{unit}")
 }
 
 fn loop_option(game_loop: &LoopAnalysis) -> String {

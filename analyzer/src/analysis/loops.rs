@@ -18,6 +18,9 @@ pub const SPIKE_SPREADS: f64 = 3.0;
 /// milliseconds every interruption by the system would be one otherwise.
 pub const SPIKE_MIN_EXCESS_NANOS: u64 = 1_000_000;
 
+/// [`LoopAnalysis::budget_source`] of a budget that the user gave.
+pub(crate) const BUDGET_GIVEN: &str = "given";
+
 /// What loops are made from.
 pub(crate) struct LoopMaker<'a> {
     pub(crate) trace: &'a Trace,
@@ -143,7 +146,7 @@ impl LoopMaker<'_> {
     /// The budget, and where it comes from.
     fn budget(&self, frames: &[FrameRow]) -> (u64, String) {
         if let Some(budget) = self.budget_nanos {
-            return (budget, "given".to_owned());
+            return (budget, BUDGET_GIVEN.to_owned());
         }
         if let Some(most) = self.count_budget {
             return (u64::MAX, format!("more than {most} allocations"));
@@ -189,7 +192,10 @@ fn summary(frames: &[FrameRow]) -> LoopSummary {
     let of = |value: fn(&FrameRow) -> u64| {
         Distribution::of(steady.iter().map(|frame| (frame.number, value(frame))))
     };
-    let frees: Vec<u64> = steady.iter().map(|frame| frame.deallocations).collect();
+    let bursts = |value: fn(&FrameRow) -> u64| {
+        let counts: Vec<u64> = steady.iter().map(|frame| value(frame)).collect();
+        Bursts::of(&counts)
+    };
     LoopSummary {
         frames: steady.len() as u64,
         frames_in_phases: (frames.len() - steady.len()) as u64,
@@ -199,7 +205,8 @@ fn summary(frames: &[FrameRow]) -> LoopSummary {
         deallocations: of(|frame| frame.deallocations),
         requested_bytes: of(|frame| frame.requested_bytes),
         allocator_nanos: of(|frame| frame.allocator_nanos),
-        free_bursts: Bursts::of(&frees),
+        free_bursts: bursts(|frame| frame.deallocations),
+        allocation_bursts: bursts(|frame| frame.allocations + frame.reallocations),
     }
 }
 

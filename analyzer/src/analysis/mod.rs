@@ -3,6 +3,7 @@
 
 mod blame;
 pub(crate) mod clock;
+mod drift;
 mod findings;
 mod growing;
 mod health;
@@ -18,6 +19,7 @@ pub(crate) mod threads;
 mod values;
 mod view;
 
+pub use drift::{DRIFT_FACTOR, DRIFT_NOISE};
 pub use loops::{SPIKE_FACTOR, SPIKE_MIN_EXCESS_NANOS, SPIKE_SPREADS};
 pub use values::*;
 

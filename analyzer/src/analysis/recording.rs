@@ -68,6 +68,11 @@ impl CostModel {
         times.nanos_f64((ticks - self.clock).max(0.0)).round() as u64
     }
 
+    /// A mean of latencies less the clock's part.
+    pub(crate) fn mean_nanos(&self, times: &Times, ticks: f64) -> f64 {
+        times.nanos_f64((ticks - self.clock).max(0.0))
+    }
+
     /// For the report.
     pub(crate) fn value(&self, times: &Times, all: &Counts, duration_nanos: u64) -> RecordingCost {
         let total = times.nanos_f64(self.ticks(all)).round() as u64;

@@ -26,6 +26,8 @@ pub(crate) struct Basis {
     pub(crate) latency: bool,
     /// The recorder's cost is known.
     pub(crate) cost_known: bool,
+    /// Calls that took longer are slow.
+    pub(crate) slow_call_nanos: u64,
 }
 
 /// Judges all spikes of a loop; the `limit` longest are listed.
@@ -45,6 +47,7 @@ pub(crate) fn spikes(
         .collect();
     let medians = Medians::of(&steady);
     let asked = asked_for(frames, range);
+    let slow = |frame: &&&FrameRow| frame.slowest_call_nanos > basis.slow_call_nanos;
     let over = asked.iter().filter(|frame| frame.spike);
     let mut spikes: Vec<Spike> = over.map(|frame| spike(frame, &medians, basis)).collect();
     let of = |verdict| {
@@ -64,6 +67,11 @@ pub(crate) fn spikes(
             .iter()
             .map(|spike| spike.allocator_excess_nanos.min(spike.excess_nanos))
             .sum(),
+        frames_with_slow_calls: steady.iter().filter(slow).count() as u64,
+        spikes_with_slow_calls: spikes
+            .iter()
+            .filter(|spike| spike.slowest_call_nanos > basis.slow_call_nanos)
+            .count() as u64,
         coincidence: coincidence(&steady),
         worst: Vec::new(),
     };
@@ -132,6 +140,7 @@ fn spike(frame: &FrameRow, medians: &Medians, basis: Basis) -> Spike {
         allocator_nanos: frame.allocator_nanos,
         allocator_excess_nanos: allocator_excess,
         calls: frame.own_events,
+        slowest_call_nanos: frame.slowest_call_nanos,
         share,
         verdict,
         sites: Vec::new(),
@@ -177,6 +186,7 @@ mod tests {
     const BASIS: Basis = Basis {
         latency: true,
         cost_known: true,
+        slow_call_nanos: 5_000,
     };
 
     fn verdict(game: &LoopAnalysis, basis: Basis) -> Verdict {
@@ -246,6 +256,19 @@ mod tests {
         assert_eq!((quiet.count, quiet.worst.len()), (0, 2));
         let last = spikes(&game, BASIS, 5, Some(&FrameRange::Last));
         assert_eq!((last.count, last.worst[0].frame), (1, 60));
+    }
+
+    #[test]
+    fn slow_calls_are_held_against_spikes() {
+        let mut game = game(30, 17, 0);
+        for number in [3, 20, 60] {
+            game.frames[number].slowest_call_nanos = 40_000;
+        }
+        let told = spikes(&game, BASIS, 5, None);
+        assert_eq!(
+            (told.frames_with_slow_calls, told.spikes_with_slow_calls),
+            (3, 1)
+        );
     }
 
     #[test]

@@ -60,6 +60,10 @@ impl Bursts {
         Bursts {
             fano_factor: variance / mean,
             share_of_top_percent: top as f64 / total,
+            max_over_median: match median(counts.to_vec()) {
+                0 => None,
+                median => Some(sorted[0] as f64 / median as f64),
+            },
             frames_without: counts.iter().filter(|count| **count == 0).count() as u64,
         }
     }
@@ -159,6 +163,7 @@ mod tests {
     fn even_frees_are_no_burst() {
         let even = Bursts::of(&[5; 200]);
         assert_eq!((even.fano_factor, even.share_of_top_percent), (0.0, 0.01));
+        assert_eq!(even.max_over_median, Some(1.0));
         let mut counts = vec![0; 200];
         counts[7] = 1000;
         let burst = Bursts::of(&counts);
@@ -167,5 +172,9 @@ mod tests {
             (1.0, 199)
         );
         assert!(burst.fano_factor > 900.0);
+        assert_eq!(burst.max_over_median, None);
+        let mut counts = vec![4; 200];
+        counts[7] = 90;
+        assert_eq!(Bursts::of(&counts).max_over_median, Some(22.5));
     }
 }

@@ -41,6 +41,8 @@ pub struct Analysis {
     pub leaks: Leaks,
     /// Call sites whose live bytes rose steadily.
     pub growth: Vec<Growth>,
+    /// What calls and frames cost at the end against the beginning.
+    pub drift: Drift,
     /// What recording cost.
     pub recording: RecordingCost,
     /// Marks that the game set.
@@ -287,17 +289,21 @@ pub struct LoopSummary {
     pub allocator_nanos: Distribution,
     /// How uneven deallocations are.
     pub free_bursts: Bursts,
+    /// How uneven allocations and reallocations are.
+    pub allocation_bursts: Bursts,
 }
 
-/// How unevenly deallocations fall on frames.
+/// How unevenly events of a kind fall on frames.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bursts {
     /// Variance divided by mean; 1 for independent events, more for bursts.
     pub fano_factor: f64,
-    /// Share of all deallocations that the 1 % of frames with most of them hold.
+    /// Share of them all that the 1 % of frames with most of them hold.
     pub share_of_top_percent: f64,
     /// Frames without any.
     pub frames_without: u64,
+    /// The most in a frame divided by the median; `None` where the median frame has none.
+    pub max_over_median: Option<f64>,
 }
 
 /// Frames over budget and their causes.
@@ -317,6 +323,10 @@ pub struct SpikeAnalysis {
     pub excess_nanos: u64,
     /// Of that: excess time in the allocator on the loop's thread.
     pub allocator_excess_nanos: u64,
+    /// Frames outside of phases with a slow call, by any thread.
+    pub frames_with_slow_calls: u64,
+    /// Of the frames over budget, those with a slow call.
+    pub spikes_with_slow_calls: u64,
     /// Whether frames with many calls are the long ones.
     pub coincidence: Coincidence,
     /// The worst ones, longest first.
@@ -370,6 +380,8 @@ pub struct Spike {
     pub allocator_excess_nanos: u64,
     /// Calls on the loop's thread.
     pub calls: u64,
+    /// The slowest call of any thread.
+    pub slowest_call_nanos: u64,
     /// Share of the excess that the allocator explains, 0 to 1.
     pub share: f64,
     /// The judgement.
@@ -747,4 +759,40 @@ pub struct Finding {
     pub command: String,
     /// Loop and frame, where it speaks of one.
     pub frame: Option<(String, u64)>,
+}
+
+/// What calls and frames of the main loop cost in the last tenth of its frames against the
+/// first, frames in phases left out.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Drift {
+    /// Frames of each tenth; 0 where there are too few to tell.
+    pub frames: u64,
+    /// A frame's time less the recorder's share.
+    pub frame_time: Option<DriftRow>,
+    /// An allocation or reallocation by any thread.
+    pub allocations: Option<DriftRow>,
+    /// A deallocation by any thread.
+    pub deallocations: Option<DriftRow>,
+    /// Allocations and reallocations of each call site with enough of them: those that
+    /// drift first, by how much time that adds or saves.
+    pub sites: Vec<DriftRow>,
+}
+
+/// A cost in both tenths.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DriftRow {
+    /// Index in [`Analysis::sites`]; `None` where it is no call site's.
+    pub site: Option<u32>,
+    /// Calls, or frames, of the first tenth that were looked at.
+    pub first_calls: u64,
+    /// The same of the last tenth.
+    pub last_calls: u64,
+    /// What one cost in the first tenth, in the mean.
+    pub first_mean_nanos: f64,
+    /// The same in the last tenth.
+    pub last_mean_nanos: f64,
+    /// Standard error of the difference of both means.
+    pub noise_nanos: f64,
+    /// The difference is beyond the noise, and large enough to speak of.
+    pub drifts: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::blame::{Blame, Stretch};
 use super::clock::Times;
+use super::drift::Drifting;
 use super::health::{self, ReplayFaults};
 use super::leaks::{LeakWord, leaks};
 use super::loops::{LoopMaker, frame_at};
@@ -62,11 +63,13 @@ impl Source<'_> {
             trace.duration_nanos,
         );
         let loops = self.loops(options)?;
+        let drift = self.drift(&loops)?;
         Ok(Analysis {
             findings: Vec::new(),
             health: health::health(self.trace, &self.facts.calls, self.faults()?),
             totals,
             loops,
+            drift,
             live_curve: self.live_curve(),
             peak: self.peak(),
             latency: self.latency(),
@@ -183,6 +186,7 @@ impl Source<'_> {
         let basis = Basis {
             latency: self.trace.header().settings.latency,
             cost_known: self.cost.is_known(),
+            slow_call_nanos: self.trace.header().settings.slow_call_nanos,
         };
         let limit = if options.spikes == 0 {
             WORST_SPIKES
@@ -228,6 +232,22 @@ impl Source<'_> {
             spike.sites.truncate(findings::SITES_OF_A_SPIKE);
         }
         Ok(())
+    }
+
+    /// Of the main loop.
+    fn drift(&self, loops: &[LoopAnalysis]) -> Result<Drift, ReadError> {
+        let facts = self.facts.frames.loops.get(&self.facts.frames.primary);
+        let (Some(main), Some(facts)) = (loops.first(), facts) else {
+            return Ok(Drift::default());
+        };
+        let drifting = Drifting {
+            trace: self.trace,
+            dense: self.dense,
+            sites: &self.sites,
+            times: self.times,
+            cost: self.cost,
+        };
+        drifting.of(facts, &main.frames)
     }
 
     fn live_curve(&self) -> Vec<CurvePoint> {

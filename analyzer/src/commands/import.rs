@@ -14,8 +14,9 @@ const TOLD: usize = 20;
 #[derive(clap::Args)]
 #[command(after_help = "Formats:
   ops   one operation a line: a THREAD ID SIZE allocates, A THREAD ID SIZE ALIGN allocates aligned,
-        r THREAD ID SIZE reallocates, f THREAD ID frees, x THREAD is a thread's exit. All lines may
-        leave THREAD out. Addresses and times of the trace are made up: the models ask for neither.
+        r THREAD ID SIZE reallocates, f THREAD ID frees, x THREAD is a thread's exit, m THREAD ends a
+        frame, t THREAD ROLE says critical or background. All lines may leave THREAD out. Calls may
+        end with took=60ns by=FUNCTION in=SEGMENT, frames with took=16.67ms. Addresses are made up.
 
 Examples:
   heapreel import --from ops list.txt -o list.hreel

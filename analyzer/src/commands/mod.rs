@@ -19,6 +19,7 @@ pub mod record;
 pub mod recover;
 pub mod replay;
 pub mod report;
+pub mod sharing;
 pub mod spikes;
 pub mod sweep;
 pub mod symbols;

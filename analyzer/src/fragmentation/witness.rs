@@ -168,6 +168,12 @@ impl Books {
         self.owners.get(id as usize)?.as_ref()
     }
 
+    /// All live blocks with their owners, by number.
+    pub fn owners(&self) -> impl Iterator<Item = (u32, &Owner)> {
+        let numbered = (0..).zip(&self.owners);
+        numbered.filter_map(|(id, owner)| Some((id, owner.as_ref()?)))
+    }
+
     /// Names of the segments that the model's regions are numbered by.
     pub fn segments(&self) -> &[String] {
         &self.wanted.segments

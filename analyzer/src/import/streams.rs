@@ -1,8 +1,8 @@
 //! Threads' streams of records on their way into a trace.
 
 use heapreel_format::{
-    ChunkBase, DeltaState, Event, MAX_EVENT_BYTES, Rare, RecordWriter, ThreadId, TraceWriter,
-    WriteError,
+    ChunkBase, ContextId, DeltaState, Event, MAX_EVENT_BYTES, Rare, RecordWriter, SegmentId,
+    ThreadId, TraceWriter, WriteError,
 };
 use std::io::Write;
 
@@ -17,6 +17,7 @@ pub(super) struct Stream {
     thread: ThreadId,
     state: DeltaState,
     base: ChunkBase,
+    segment: SegmentId,
     bytes: Vec<u8>,
     count: u32,
     first_number: u64,
@@ -36,6 +37,10 @@ impl Stream {
         event: &Event,
         to: &mut TraceWriter<W>,
     ) -> Result<(), WriteError> {
+        if self.segment != event.segment {
+            self.segment = event.segment;
+            self.record(to, |writer, _| writer.state(event.segment, ContextId::NONE))?;
+        }
         self.record(to, |writer, state| writer.event(state, event))
     }
 
@@ -74,6 +79,7 @@ impl Stream {
         self.base = ChunkBase {
             key: self.state.key,
             address: self.state.address,
+            segment: self.segment,
             ..self.base
         };
         to.flush()

@@ -3,8 +3,9 @@
 use super::ops::{Form, Op, OpKind, Ops};
 use super::streams::Stream;
 use heapreel_format::{
-    Clock, ClockSource, Definition, Ended, Entry, Event, EventKind, FileHeader, ProcessFacts, Rare,
-    Settings, StackId, ThreadId, TraceId, TraceWriter, WriteError,
+    Clock, ClockSource, Definition, Ended, Entry, Event, EventKind, FileHeader, LoopId,
+    ProcessFacts, Rare, Role, SegmentId, Settings, StackId, SymbolFrame, SymbolTable, ThreadId,
+    TraceId, TraceWriter, WriteError,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,8 +14,12 @@ use std::io::Write;
 /// The process id that an imported trace names; its first thread has the same where the
 /// list names no threads.
 const PID: u32 = 1;
-/// Ticks from one operation to the next: each is taken for a microsecond.
-const STEP: u64 = 1_000;
+/// A list's times are nanoseconds.
+const TICKS_PER_SECOND: f64 = 1e9;
+/// Calls that took longer are slow ones, as the recorder has it.
+const SLOW_CALL_NANOS: u64 = 5_000;
+/// Functions are taken to lie so far apart.
+const FUNCTION_BYTES: u64 = 0x1000;
 /// Where made-up addresses begin, and what they are multiples of.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 const GRANULE: u64 = 16;
@@ -38,19 +43,20 @@ pub struct Imported {
 ///
 /// The sink's.
 pub fn write_ops(ops: &Ops, source: &str, sink: impl Write) -> Result<Imported, WriteError> {
-    let mut import = Import::new(ops.form, TraceWriter::new(sink, &header(source)));
-    for (number, op) in ops.ops.iter().enumerate() {
-        import.take(op, (number as u64 + 1) * STEP)?;
+    let mut import = Import::new(ops.form, TraceWriter::new(sink, &header(ops, source)));
+    import.define_names(ops)?;
+    for op in &ops.ops {
+        import.take(op)?;
     }
     import.finish()
 }
 
-fn header(source: &str) -> FileHeader {
+fn header(ops: &Ops, source: &str) -> FileHeader {
     FileHeader {
         id: TraceId::default(),
         clock: Clock {
             source: ClockSource::Counter,
-            ticks_per_second: 1e6 * STEP as f64,
+            ticks_per_second: TICKS_PER_SECOND,
             ..Clock::default()
         },
         process: ProcessFacts {
@@ -64,6 +70,9 @@ fn header(source: &str) -> FileHeader {
         },
         settings: Settings {
             recorder: env!("CARGO_PKG_VERSION").to_owned(),
+            backtraces: ops.ops.iter().any(|op| op.by.is_some()),
+            latency: ops.timed,
+            slow_call_nanos: SLOW_CALL_NANOS,
             ..Settings::default()
         },
         spill: String::new(),
@@ -85,8 +94,10 @@ struct Import<W: Write> {
     running: HashMap<u32, usize>,
     blocks: HashMap<u64, Home>,
     next_address: u64,
-    /// By entry and alignment: the backtrace without stack frames that carries them.
-    stacks: HashMap<(Entry, u8), StackId>,
+    /// By entry, alignment and function: the backtrace that carries them.
+    stacks: HashMap<(Entry, u8, Option<u32>), StackId>,
+    /// By the list's number of its name.
+    segments: HashMap<u32, SegmentId>,
     definitions: Vec<Definition<'static>>,
     done: Imported,
 }
@@ -101,24 +112,95 @@ impl<W: Write> Import<W> {
             blocks: HashMap::new(),
             next_address: FIRST_ADDRESS,
             stacks: HashMap::new(),
+            segments: HashMap::new(),
             definitions: Vec::new(),
             done: Imported::default(),
         }
     }
 
-    fn take(&mut self, op: &Op, key: u64) -> Result<(), WriteError> {
-        let stream = self.stream(op.thread, key);
+    /// What the list names, and that nothing was recorded at a cost.
+    fn define_names(&mut self, ops: &Ops) -> Result<(), WriteError> {
+        if ops.timed {
+            self.definitions.push(Definition::Calibration {
+                alloc_ticks: 0,
+                dealloc_ticks: 0,
+                empty_latency_ticks: 0,
+            });
+        }
+        for number in ops.ops.iter().filter_map(|op| op.segment) {
+            self.define_segment(number, &ops.names[number as usize]);
+        }
+        let functions = 0..ops.names.len() as u32;
+        let named = |function| SymbolFrame {
+            function,
+            file: None,
+            line: None,
+        };
+        let addresses = functions.map(|number| (0, address_of(number), vec![named(number)]));
+        let table = SymbolTable {
+            addresses: addresses.collect(),
+            strings: ops.names.clone(),
+            ..SymbolTable::default()
+        };
+        if ops.ops.iter().any(|op| op.by.is_some()) {
+            self.writer.symbols(&table)?;
+        }
+        Ok(())
+    }
+
+    fn define_segment(&mut self, number: u32, name: &str) {
+        // Every game has a segment Default, whose number is 0.
+        let next = SegmentId(self.segments.len() as u16 + 1);
+        let id = if name == "Default" {
+            SegmentId(0)
+        } else {
+            next
+        };
+        if self.segments.insert(number, id).is_none() {
+            self.definitions.push(Definition::Segment {
+                id,
+                name: Cow::Owned(name.to_owned()),
+                budget: 0,
+            });
+        }
+    }
+
+    fn take(&mut self, op: &Op) -> Result<(), WriteError> {
+        let key = op.end;
+        let stream = self.stream(op.thread, op.start);
         let event = match op.kind {
             OpKind::Exit => {
                 self.running.remove(&op.thread);
                 return self.streams[stream].rare(key, &Rare::ThreadExit, &mut self.writer);
             }
-            OpKind::Allocate { size, align } => self.allocation(op.id, size, align, key),
-            OpKind::Reallocate { size } => self.reallocation(op.id, size, key),
-            OpKind::Free => self.deallocation(op.id, key),
+            OpKind::Frame => {
+                let mark = Rare::FrameMark { id: LoopId(0) };
+                return self.streams[stream].rare(key, &mark, &mut self.writer);
+            }
+            OpKind::Role { background } => {
+                self.define_role(stream, background);
+                return Ok(());
+            }
+            OpKind::Allocate { size, align } => self.allocation(op, size, align),
+            OpKind::Reallocate { size } => self.reallocation(op, size),
+            OpKind::Free => self.deallocation(op),
         };
         self.done.events += 1;
+        let segment = op.segment.and_then(|name| self.segments.get(&name));
+        let event = Event {
+            segment: segment.copied().unwrap_or_default(),
+            ..event
+        };
         self.streams[stream].event(&event, &mut self.writer)
+    }
+
+    fn define_role(&mut self, stream: usize, background: bool) {
+        let role = match background {
+            true => Role::Background,
+            false => Role::Critical,
+        };
+        let id = ThreadId(stream as u32 + 1);
+        self.definitions.push(Definition::ThreadRole { id, role });
     }
 
     /// The stream of a thread, a new one where none of that number runs.
@@ -141,48 +223,49 @@ impl<W: Write> Import<W> {
         self.streams.len() - 1
     }
 
-    fn allocation(&mut self, id: u64, size: u64, align: u64, key: u64) -> Event {
+    fn allocation(&mut self, op: &Op, size: u64, align: u64) -> Event {
         let entry = if align == 0 {
             Entry::Malloc
         } else {
             Entry::AlignedAlloc
         };
-        let stack = self.stack(entry, align.max(1).ilog2() as u8);
+        let stack = self.stack(entry, align.max(1).ilog2() as u8, op.by);
         let home = self.place(size, align);
-        self.blocks.insert(id, home);
+        self.blocks.insert(op.id, home);
         Event {
             address: home.address,
             size,
             stack,
-            ..Event::blank(key, key, EventKind::Alloc)
+            ..Event::blank(op.start, op.end, EventKind::Alloc)
         }
     }
 
     /// A block that outgrows its room moves.
-    fn reallocation(&mut self, id: u64, size: u64, key: u64) -> Event {
-        let stack = self.stack(Entry::Realloc, 0);
-        let old = self.blocks[&id];
+    fn reallocation(&mut self, op: &Op, size: u64) -> Event {
+        let stack = self.stack(Entry::Realloc, 0, op.by);
+        let old = self.blocks[&op.id];
         let new = if size <= old.room {
             old
         } else {
             self.place(size, 0)
         };
-        self.blocks.insert(id, new);
+        self.blocks.insert(op.id, new);
         Event {
             old_address: old.address,
             address: new.address,
             size,
             stack,
-            ..Event::blank(key, key, EventKind::Realloc)
+            ..Event::blank(op.start, op.end, EventKind::Realloc)
         }
     }
 
-    fn deallocation(&mut self, id: u64, key: u64) -> Event {
-        let home = self.blocks.remove(&id);
+    /// A function that frees has no name: deallocations have no backtrace here.
+    fn deallocation(&mut self, op: &Op) -> Event {
+        let home = self.blocks.remove(&op.id);
         Event {
             address: home.map_or(0, |home| home.address),
             entry: Entry::Free,
-            ..Event::blank(key, key, EventKind::Dealloc)
+            ..Event::blank(op.start, op.end, EventKind::Dealloc)
         }
     }
 
@@ -193,9 +276,9 @@ impl<W: Write> Import<W> {
         Home { address, room }
     }
 
-    fn stack(&mut self, entry: Entry, align_log2: u8) -> StackId {
+    fn stack(&mut self, entry: Entry, align_log2: u8, by: Option<u32>) -> StackId {
         let next = StackId(self.stacks.len() as u32 + 1);
-        let id = *self.stacks.entry((entry, align_log2)).or_insert(next);
+        let id = *self.stacks.entry((entry, align_log2, by)).or_insert(next);
         if id == next {
             self.definitions.push(Definition::Stack {
                 id,
@@ -203,7 +286,7 @@ impl<W: Write> Import<W> {
                 align_log2,
                 generation: 0,
                 cut: false,
-                deltas: Cow::Borrowed(&[]),
+                deltas: by.map(|name| address_of(name) as i64).into_iter().collect(),
             });
         }
         id
@@ -227,6 +310,11 @@ impl<W: Write> Import<W> {
         self.writer.finish()?;
         Ok(self.done)
     }
+}
+
+/// Where a named function is taken to lie.
+fn address_of(name: u32) -> u64 {
+    (u64::from(name) + 1) * FUNCTION_BYTES
 }
 
 #[cfg(test)]
@@ -270,6 +358,28 @@ mod tests {
             (0x1000_0000, 0x1000_0140)
         );
         assert_eq!(trace.definitions().threads[&ThreadId(3)].name, "thread 5");
+    }
+
+    #[test]
+    fn what_a_line_says_more_stands_in_the_trace() {
+        let list =
+            "t 1 background\nm 1\na 1 7 48 took=40us by=Hud::label in=Temp\nf 1 7\nm 1 took=9ms\n";
+        let (_, trace) = imported(list);
+        assert!(trace.health().complete(), "{:?}", trace.health());
+        let settings = &trace.header().settings;
+        assert!(settings.latency && settings.backtraces);
+        let decoded = trace.decode(&trace.chunks()[0]).unwrap();
+        let call = &decoded.events[0];
+        assert_eq!((call.latency(), call.segment), (40_000, SegmentId(1)));
+        assert_eq!(decoded.events[1].segment, SegmentId(0));
+        let marks: Vec<_> = decoded.rares.iter().map(|(key, ..)| *key).collect();
+        assert_eq!(marks, [2_000, 9_002_000]);
+        let definitions = trace.definitions();
+        assert_eq!(definitions.segments[&SegmentId(1)].0, "Temp");
+        assert_eq!(definitions.threads[&ThreadId(1)].role, Role::Background);
+        let address = definitions.stacks[&call.stack].frames[0];
+        let names = trace.symbols().lookup(0, address).unwrap();
+        assert_eq!(trace.symbols().string(names[0].function), "Hud::label");
     }
 
     #[test]

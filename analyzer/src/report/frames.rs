@@ -1,7 +1,7 @@
 //! Frames as a table and as CSV.
 
 use super::document::{Document, Table};
-use super::summary::{head, over_budget, per_frame, trouble};
+use super::summary::{bursts, head, over_budget, per_frame, trouble};
 use crate::units::{bytes, count, nanos, plural};
 use crate::{Analysis, FrameRow, LoopAnalysis};
 use std::fmt::Write;
@@ -107,6 +107,7 @@ pub fn frames_document(
     if game_loop.steady.frames > 0 {
         document.section("Outside of phases");
         document.table(per_frame(game_loop));
+        document.line(bursts(game_loop));
     }
     document
 }

@@ -35,6 +35,9 @@ pub fn spikes_document(
         ));
     }
     document.line(coincidence(game_loop));
+    if analysis.trace.latency {
+        document.line(slow_frames(game_loop, analysis.trace.slow_call_nanos));
+    }
     spikes
         .worst
         .iter()
@@ -74,6 +77,19 @@ fn coincidence(game_loop: &LoopAnalysis) -> String {
     )
 }
 
+/// Do slow calls and long frames coincide?
+fn slow_frames(game_loop: &LoopAnalysis, slow_call_nanos: u64) -> String {
+    let spikes = &game_loop.spikes;
+    format!(
+        "A call of more than {} is in {} of {}, and in {} of the {} over budget.",
+        nanos(slow_call_nanos),
+        count(spikes.frames_with_slow_calls),
+        plural(game_loop.steady.frames, "frame"),
+        count(spikes.spikes_with_slow_calls),
+        count(spikes.count)
+    )
+}
+
 fn frame(document: &mut Document, analysis: &Analysis, spike: &Spike) {
     document
         .blocks
@@ -89,6 +105,9 @@ fn frame(document: &mut Document, analysis: &Analysis, spike: &Spike) {
         nanos(spike.allocator_excess_nanos),
         verdict(spike)
     ));
+    if spike.verdict == Verdict::NotExplained {
+        document.line(not_explained(spike));
+    }
     let mut table = Table::new(["<call site", "calls", "bytes", "time", "slowest"]);
     for site in &spike.sites {
         table.row([
@@ -100,6 +119,24 @@ fn frame(document: &mut Document, analysis: &Analysis, spike: &Spike) {
         ]);
     }
     document.table(table);
+}
+
+/// What even all calls of the loop's thread, and the slowest of them, are of a frame's excess.
+fn not_explained(spike: &Spike) -> String {
+    let of_excess = |nanos: u64| percent(nanos as f64 / spike.excess_nanos.max(1) as f64);
+    let slowest = spike.sites.iter().map(|site| site.slowest_nanos).max();
+    let slowest = slowest.map_or_else(String::new, |slowest| {
+        format!(
+            ", the slowest one, {}, is {}",
+            nanos(slowest),
+            of_excess(slowest)
+        )
+    });
+    format!(
+        "Allocation does not explain this frame: all its calls together are {} of what it takes \
+         over the median{slowest}.",
+        of_excess(spike.allocator_nanos)
+    )
 }
 
 /// The slowest calls that lie in the listed frames.

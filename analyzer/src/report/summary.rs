@@ -1,8 +1,8 @@
 //! Parts that several reports share.
 
 use super::document::{Block, Document, Table};
-use crate::units::{bytes, count, mean, nanos, percent};
-use crate::{Analysis, Distribution, HealthFacts, LoopAnalysis, SiteStack};
+use crate::units::{bytes, count, mean, nanos, percent, plural};
+use crate::{Analysis, Bursts, Distribution, HealthFacts, LoopAnalysis, SiteStack};
 
 /// The title line and the program.
 pub(crate) fn head(document: &mut Document, analysis: &Analysis, what: &str) {
@@ -101,7 +101,36 @@ pub(crate) fn per_frame(game_loop: &LoopAnalysis) -> Table {
     table
 }
 
-fn mean_nanos(value: f64) -> String {
+/// Whether blocks go back in bursts, and how that compares with how they come.
+pub(crate) fn bursts(game_loop: &LoopAnalysis) -> String {
+    let (frees, allocations) = (
+        &game_loop.steady.free_bursts,
+        &game_loop.steady.allocation_bursts,
+    );
+    format!(
+        "Deallocations come {}: the 1 % of frames with most of them hold {}, variance/mean is {:.1}, {} without any. \
+         The busiest frame over the median one: {}, {}.",
+        if frees.fano_factor > 10.0 {
+            "in bursts"
+        } else {
+            "evenly"
+        },
+        percent(frees.share_of_top_percent),
+        frees.fano_factor,
+        plural(frees.frames_without, "frame"),
+        over_median("deallocations", frees),
+        over_median("allocations", allocations),
+    )
+}
+
+fn over_median(what: &str, bursts: &Bursts) -> String {
+    match bursts.max_over_median {
+        Some(times) => format!("{what} {} times", mean(times)),
+        None => format!("{what}, of which the median has none"),
+    }
+}
+
+pub(crate) fn mean_nanos(value: f64) -> String {
     nanos(value.round() as u64)
 }
 

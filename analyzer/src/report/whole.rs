@@ -2,10 +2,11 @@
 
 use super::document::{Align, Block, Document, Table};
 use super::summary::{
-    frame_name, head, is_damaged, over_budget, per_frame, share_of, site_name, trouble,
+    bursts, frame_name, head, is_damaged, mean_nanos, over_budget, per_frame, share_of, site_name,
+    trouble,
 };
 use crate::units::{bytes, count, nanos, percent, plural};
-use crate::{Analysis, LatencyTable, LoopAnalysis, Site};
+use crate::{Analysis, DriftRow, LatencyTable, LoopAnalysis, Site};
 use std::collections::BTreeSet;
 
 /// Call sites, slow calls and frames that a section lists.
@@ -24,6 +25,7 @@ pub fn report_document(analysis: &Analysis) -> Document {
         .for_each(|game_loop| frames(&mut document, analysis, game_loop));
     latency(&mut document, analysis);
     slow_calls(&mut document, analysis);
+    drift(&mut document, analysis);
     sites(&mut document, analysis);
     segments(&mut document, analysis);
     leaks(&mut document, analysis);
@@ -118,14 +120,7 @@ fn frames(document: &mut Document, analysis: &Analysis, game_loop: &LoopAnalysis
         return;
     }
     document.table(per_frame(game_loop));
-    let bursts = &game_loop.steady.free_bursts;
-    document.line(format!(
-        "Deallocations come {}: the 1 % of frames with most of them hold {}, variance/mean is {:.1}, {} without any.",
-        if bursts.fano_factor > 10.0 { "in bursts" } else { "evenly" },
-        percent(bursts.share_of_top_percent),
-        bursts.fano_factor,
-        plural(bursts.frames_without, "frame")
-    ));
+    document.line(bursts(game_loop));
     spikes(document, analysis, game_loop);
 }
 
@@ -270,6 +265,62 @@ fn slow_calls(document: &mut Document, analysis: &Analysis) {
         ]);
     }
     document.table(table);
+}
+
+/// The last tenth of frames against the first: all calls, and the call sites that drift.
+fn drift(document: &mut Document, analysis: &Analysis) {
+    let drift = &analysis.drift;
+    if drift.frames == 0 {
+        return;
+    }
+    document.section("Drift: the last tenth of frames against the first");
+    let mut table = Table::new([
+        "<what",
+        "many first",
+        "many last",
+        "cost first",
+        "cost last",
+        "change",
+        "noise",
+        "<",
+    ]);
+    let mut line = |name: &str, row: &DriftRow| {
+        let change = row.last_mean_nanos - row.first_mean_nanos;
+        let sign = if change < 0.0 { "-" } else { "+" };
+        table.row([
+            name.to_owned(),
+            count(row.first_calls),
+            count(row.last_calls),
+            mean_nanos(row.first_mean_nanos),
+            mean_nanos(row.last_mean_nanos),
+            format!("{sign}{}", mean_nanos(change.abs())),
+            mean_nanos(row.noise_nanos),
+            if row.drifts {
+                format!("{:.1} times", row.factor())
+            } else {
+                String::new()
+            },
+        ]);
+    };
+    let all = [
+        ("frames", &drift.frame_time),
+        ("allocations", &drift.allocations),
+        ("deallocations", &drift.deallocations),
+    ];
+    for (name, row) in all {
+        row.iter().for_each(|row| line(name, row));
+    }
+    let drifting: Vec<_> = drift.sites.iter().filter(|row| row.drifts).collect();
+    for row in drifting.iter().take(ROWS) {
+        line(&site_name(analysis, row.site), row);
+    }
+    document.table(table);
+    let told = match drifting.len() as u64 {
+        _ if !analysis.trace.latency => "Calls were not timed.".to_owned(),
+        0 => "No call site costs more or less than at the beginning beyond its noise.".to_owned(),
+        sites => format!("{} changed beyond the noise.", plural(sites, "call site")),
+    };
+    document.line(told);
 }
 
 fn sites(document: &mut Document, analysis: &Analysis) {
