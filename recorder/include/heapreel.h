@@ -44,6 +44,37 @@
 #define HEAPREEL_CRITICAL 1   /* the frame waits for it: main, render, simulation workers */
 #define HEAPREEL_BACKGROUND 2 /* it does not: streaming, saving, network, audio decoding */
 
+/* What was counted: of a frame, a thread or a segment. */
+typedef struct heapreel_counts {
+    uint64_t allocations;        /* blocks given out */
+    uint64_t deallocations;      /* blocks given back */
+    uint64_t reallocations;      /* blocks that were given another size */
+    uint64_t failed;             /* calls that got no memory */
+    uint64_t bytes;              /* asked for */
+    int64_t live_bytes;          /* usable bytes allocated since counting began and not given
+                                    back; of one thread what it allocated less what it gave
+                                    back, which may be less than nothing */
+    uint64_t allocator_nanos;    /* time in the allocator */
+    uint64_t slowest_call_nanos; /* the longest single call; of a thread in the frame under way */
+} heapreel_counts;
+
+/* One segment. A block counts where it was allocated, whoever gives it back. */
+typedef struct heapreel_segment_stats {
+    const char *name; /* "Default" for what belongs to no other; stays valid */
+    uint64_t budget_bytes;
+    heapreel_counts counts;
+} heapreel_segment_stats;
+
+#define HEAPREEL_SEGMENTS 64
+
+typedef struct heapreel_stats {
+    uint64_t frames;      /* complete frames so far; 0 for a thread's */
+    uint64_t frame_nanos; /* how long the last one took */
+    heapreel_counts total;
+    uint64_t segment_count; /* those in which something was counted */
+    heapreel_segment_stats segments[HEAPREEL_SEGMENTS];
+} heapreel_stats;
+
 #if HEAPREEL_ENABLED
 
 #ifdef __cplusplus
@@ -101,6 +132,16 @@ extern int heapreel_start(const char *file) HEAPREEL_WEAK;
 
 /* Ends the recording for good and waits until the trace is whole. */
 extern void heapreel_stop(void) HEAPREEL_WEAK;
+
+/* Counts from now on, without a trace; so does HEAPREEL_COUNT=1 in the environment. Needs
+ * the recorder's library (LD_PRELOAD or `heapreel record`), not a recording. Returns 1 if
+ * the process is being counted now. */
+extern int heapreel_count(void) HEAPREEL_WEAK;
+
+/* What all threads did in the last complete frame of the loop "main", and what the calling
+ * thread did since counting began. Neither allocates. Both return 1 while counting. */
+extern int heapreel_frame_stats(heapreel_stats *stats) HEAPREEL_WEAK;
+extern int heapreel_thread_stats(heapreel_stats *stats) HEAPREEL_WEAK;
 
 #ifdef __cplusplus
 } /* extern "C" */
@@ -179,6 +220,53 @@ static inline int heapreel_start_if(const char *file) {
 static inline void heapreel_stop_if(void) {
     HEAPREEL_IF(heapreel_stop, heapreel_stop());
 }
+
+/* Counting without a trace. Without the recorder's library nothing is counted: these give 0,
+ * and stats of zeros:
+ *
+ *     heapreel_stats stats;
+ *     HEAPREEL_COUNT();
+ *     ...
+ *     if (HEAPREEL_FRAME_STATS(&stats)) {
+ *         show(stats.total.allocations, stats.total.live_bytes);
+ *     }
+ */
+static inline int heapreel_count_if(void) {
+#if HEAPREEL_ENABLED
+    return heapreel_count ? heapreel_count() : 0;
+#else
+    return 0;
+#endif
+}
+static inline void heapreel_no_stats(heapreel_stats *stats) {
+    char *byte = (char *)stats;
+    size_t left;
+    for (left = sizeof *stats; left > 0; left--) {
+        *byte++ = 0;
+    }
+}
+static inline int heapreel_frame_stats_if(heapreel_stats *stats) {
+#if HEAPREEL_ENABLED
+    if (heapreel_frame_stats) {
+        return heapreel_frame_stats(stats);
+    }
+#endif
+    heapreel_no_stats(stats);
+    return 0;
+}
+static inline int heapreel_thread_stats_if(heapreel_stats *stats) {
+#if HEAPREEL_ENABLED
+    if (heapreel_thread_stats) {
+        return heapreel_thread_stats(stats);
+    }
+#endif
+    heapreel_no_stats(stats);
+    return 0;
+}
+#define HEAPREEL_COUNT() heapreel_count_if()
+#define HEAPREEL_FRAME_STATS(stats) heapreel_frame_stats_if(stats)
+#define HEAPREEL_THREAD_STATS(stats) heapreel_thread_stats_if(stats)
+
 #define HEAPREEL_ACTIVE() heapreel_active()
 #define HEAPREEL_START(file) heapreel_start_if(file)
 #define HEAPREEL_STOP() heapreel_stop_if()

@@ -26,6 +26,7 @@ pub struct Config {
     pub(crate) buffer_memory: u64,
     pub(crate) table_memory: u64,
     pub(crate) check_unwinding: bool,
+    pub(crate) count: bool,
 }
 
 impl Config {
@@ -44,6 +45,7 @@ impl Config {
             buffer_memory: 64 << 20,
             table_memory: 256 << 20,
             check_unwinding: false,
+            count: false,
         }
     }
 
@@ -67,6 +69,7 @@ impl Config {
         config.free_backtraces = flag("HEAPREEL_FREE_BACKTRACES", false);
         config.latency = flag("HEAPREEL_LATENCY", true);
         config.children = flag("HEAPREEL_CHILDREN", true);
+        config.count = flag("HEAPREEL_COUNT", false);
         config.check_unwinding = flag("HEAPREEL_CHECK_UNWINDING", false);
         if let Some(depth) = variable("HEAPREEL_DEPTH").and_then(|text| text.parse().ok()) {
             config.depth = depth;
@@ -110,6 +113,12 @@ impl Config {
     /// Calls slower than this carry what bounds their cause (5 µs). `HEAPREEL_SLOW_CALL=20us`
     pub fn slow_call(mut self, time: Duration) -> Config {
         self.slow_call = time;
+        self
+    }
+
+    /// Whether to count as well, see [`count`](crate::count) (it does not). `HEAPREEL_COUNT=1`
+    pub fn count(mut self, on: bool) -> Config {
+        self.count = on;
         self
     }
 

@@ -41,10 +41,15 @@ compile_error!(
      [target.'cfg(all(target_os = \"linux\", target_arch = \"x86_64\"))'.dependencies]"
 );
 
+#[cfg(feature = "assert")]
+#[doc(hidden)]
+pub mod assertion;
 mod backtrace;
 mod calibrate;
 mod call;
 mod config;
+mod count;
+mod counters;
 mod definitions;
 mod drain;
 mod hooks;
@@ -65,8 +70,11 @@ mod switch;
 mod thread;
 mod told;
 mod unwind;
+mod watch;
 
 pub use config::Config;
+pub use count::count;
+pub use counters::{Counts, SegmentCounts, Stats, frame_stats, thread_stats};
 pub use heapreel_format::Role;
 pub use recorder::Recorder;
 pub use scopes::{

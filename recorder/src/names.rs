@@ -2,11 +2,13 @@
 //!
 //! A small table without locks; a name is defined once, when it is first met.
 
-use crate::thread;
+use crate::os::memory;
+use crate::{switch, thread};
 use heapreel_format::{Definition, FrameSource, LoopId, NameId, SegmentId};
 use std::borrow::Cow;
+use std::ffi::CStr;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -27,6 +29,9 @@ pub(crate) fn forget() {
         hash.store(0, Relaxed);
         number.store(0, Relaxed);
     }
+    for kept in &KEPT {
+        kept.store(std::ptr::null_mut(), Relaxed);
+    }
     for next in [&NEXT_SEGMENT, &NEXT_LOOP, &NEXT_NAME] {
         next.store(1, Relaxed);
     }
@@ -38,11 +43,81 @@ pub(crate) fn segment(name: &str, budget: u64) -> SegmentId {
     if name == "Default" && budget == 0 {
         return SegmentId(0);
     }
-    SegmentId(number(1, name, &NEXT_SEGMENT, |id| Definition::Segment {
-        id: SegmentId(id as u16),
-        name: Cow::Borrowed(name),
-        budget,
+    SegmentId(number(1, name, &NEXT_SEGMENT, |id| {
+        keep_segment(id, name, budget);
+        Definition::Segment {
+            id: SegmentId(id as u16),
+            name: Cow::Borrowed(name),
+            budget,
+        }
     }) as u16)
+}
+
+/// Segments whose names are kept for the counters, "Default" among them.
+pub(crate) const KEPT_SEGMENTS: usize = 64;
+
+/// A segment as the game named it.
+pub(crate) struct KeptSegment {
+    budget: u64,
+    /// Ends in a zero.
+    name: [u8; MAX_NAME_BYTES + 1],
+}
+
+impl KeptSegment {
+    pub(crate) fn name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.name).unwrap_or(c"")
+    }
+
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
+    }
+}
+
+static KEPT: [AtomicPtr<KeptSegment>; KEPT_SEGMENTS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; KEPT_SEGMENTS];
+
+/// The segment of this number, if it has a name and was kept.
+pub(crate) fn kept_segment(id: usize) -> Option<&'static KeptSegment> {
+    let kept = KEPT.get(id)?.load(Acquire);
+    // SAFETY: null, or what `keep_segment` has left for good.
+    #[expect(unsafe_code, reason = "kept for good behind an atomic pointer")]
+    unsafe {
+        kept.as_ref()
+    }
+}
+
+/// Keeps a segment's name: not in memory of the program's allocator, whose call this may be.
+pub(crate) fn keep_segment(id: u32, name: &str, budget: u64) {
+    let Some(place) = KEPT.get(id as usize) else {
+        return;
+    };
+    if let Some(room) = memory::keeping_errno(|| memory::reserve(size_of::<KeptSegment>())) {
+        let kept = room.as_ptr().cast::<KeptSegment>();
+        // SAFETY: fresh zeroed memory of the right size, page-aligned, nobody else's yet.
+        #[expect(unsafe_code, reason = "memory straight from the kernel")]
+        let segment = unsafe { &mut *kept };
+        segment.budget = budget;
+        let name = cut(name).bytes().filter(|byte| *byte != 0);
+        segment
+            .name
+            .iter_mut()
+            .zip(name)
+            .for_each(|(to, from)| *to = from);
+        place.store(kept, Release);
+    }
+}
+
+/// Defines in a recording that begins the segments which were named before.
+pub(crate) fn define_kept() {
+    for id in 1..KEPT_SEGMENTS {
+        if let Some(kept) = kept_segment(id) {
+            thread::define(&Definition::Segment {
+                id: SegmentId(id as u16),
+                name: kept.name().to_string_lossy(),
+                budget: kept.budget,
+            });
+        }
+    }
 }
 
 /// The number of a loop; "main" from the interface is 0.
@@ -97,7 +172,10 @@ fn number<'n>(
         match taken {
             Ok(_) => {
                 let id = next.fetch_add(1, Relaxed);
-                thread::define(&definition(id));
+                let definition = definition(id);
+                if switch::drain_may_run() {
+                    thread::define(&definition);
+                }
                 NUMBERS[index].store(id, Release);
                 return id;
             }
