@@ -182,50 +182,61 @@ fn allocations(calls: u64) -> String {
     }
 }
 
-/// From the first function that is not the allocator's to the closure.
+/// From the first function that is not the allocator's or a collection's to the closure.
 fn tell_backtrace(text: &mut String, site: &Site) -> fmt::Result {
-    let mut begun = false;
-    for frame in site
+    let mut functions: Vec<Function> = site
         .frames()
         .iter()
-        .flat_map(|address| functions_at(*address))
-    {
-        if frame.name.starts_with("heapreel::assertion::checked") {
-            break;
-        }
-        begun |= !is_of_the_allocator(&frame.name);
-        if begun && !frame.name.starts_with("core::ops::function::") {
-            write!(text, "\n      {}", frame.name)?;
-            if let Some(place) = frame.place {
-                write!(text, "\n          at {place}")?;
-            }
-        }
+        .copied()
+        .flat_map(functions_at)
+        .collect();
+    if site.is_whole {
+        // The one that calls the closure.
+        functions.pop();
     }
-    if !begun {
-        write!(text, "\n      (no symbols)")?;
+    let first = functions
+        .iter()
+        .position(|function| !function.is_internal());
+    let named = functions.get(first.unwrap_or(0)..).unwrap_or(&[]);
+    for function in named
+        .iter()
+        .filter(|function| !function.is_call_of_a_closure())
+    {
+        write!(text, "\n      {}", function.name)?;
+        if let Some(place) = &function.place {
+            write!(text, "\n          at {place}")?;
+        }
     }
     Ok(())
 }
 
-/// What stands between the program and the hook: the standard library's collections too,
-/// whose names would say less than who uses them.
-fn is_of_the_allocator(name: &str) -> bool {
-    let name = name.trim_start_matches('<');
-    [
-        "heapreel::",
-        "alloc::",
-        "core::",
-        "std::",
-        "hashbrown::",
-        "__r",
-    ]
-    .iter()
-    .any(|of| name.starts_with(of))
-}
-
+/// A function in a backtrace.
 struct Function {
     name: String,
+    /// File and line.
     place: Option<String>,
+}
+
+impl Function {
+    /// Whether it stands between the program and the hook: ours, or of Rust's library, whose
+    /// names would say less than who uses them.
+    fn is_internal(&self) -> bool {
+        const LIBRARY: &str = "/library/";
+        const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+        let name = self.name.trim_start_matches('<');
+        let is_named_so = ["heapreel::", "alloc::", "core::", "std::", "__r"]
+            .iter()
+            .any(|of| name.starts_with(of));
+        let is_placed_so = |place: &String| {
+            let is_rust = place.starts_with("/rustc/") || place.contains("/rustlib/src/rust/");
+            place.starts_with(OURS) || is_rust && place.contains(LIBRARY)
+        };
+        is_named_so || self.place.as_ref().is_some_and(is_placed_so)
+    }
+
+    fn is_call_of_a_closure(&self) -> bool {
+        self.name.contains("core::ops::function::Fn")
+    }
 }
 
 /// The function that a call returns to, and those that were made part of it, innermost first.

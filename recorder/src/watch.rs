@@ -26,10 +26,12 @@ pub(crate) struct Site {
     pub(crate) bytes: u64,
     depth: usize,
     frames: [u64; DEPTH],
+    /// Whether the outermost one is that of [`Watch::over`].
+    pub(crate) is_whole: bool,
 }
 
 impl Site {
-    /// Return addresses, innermost first.
+    /// Return addresses within the watched closure, innermost first.
     pub(crate) fn frames(&self) -> &[u64] {
         self.frames.get(..self.depth).unwrap_or(&[])
     }
@@ -43,6 +45,8 @@ pub(crate) struct Watch {
     pub(crate) calls: u64,
     sites: Option<NonNull<Sites>>,
     bounds: StackBounds,
+    /// Where [`Watch::over`] returns to: from there on backtraces are of no interest.
+    end: u64,
 }
 
 impl Watch {
@@ -53,12 +57,17 @@ impl Watch {
             calls: 0,
             sites: None,
             bounds: StackBounds::EMPTY,
+            end: 0,
         }
     }
 
     /// Calls `work` while everything is noted that this thread asks for, until it returns or
     /// unwinds.
+    #[inline(never)]
     pub(crate) fn over<R>(&mut self, counters: &Counters, work: impl FnOnce() -> R) -> R {
+        let mut end = [0];
+        unwind::walk(unwind::here(), &mut self.bounds, &mut end);
+        self.end = end[0];
         self.outer = counters.watch.load(Relaxed);
         let _ended = Ended {
             counters,
@@ -91,14 +100,16 @@ impl Watch {
         unsafe {
             let depth = unwind::walk(unwind::here(), &mut (*watch).bounds, &mut frames).len;
             while let Some(this) = watch.as_mut() {
-                this.add(&frames, depth, size as u64);
+                this.add(frames.get(..depth).unwrap_or(&[]), size as u64);
                 watch = this.outer;
             }
         }
     }
 
-    fn add(&mut self, frames: &[u64; DEPTH], depth: usize, bytes: u64) {
+    fn add(&mut self, frames: &[u64], bytes: u64) {
         self.calls += 1;
+        let end = frames.iter().position(|address| *address == self.end);
+        let frames = frames.get(..end.unwrap_or(frames.len())).unwrap_or(&[]);
         if self.sites.is_none() {
             let room = memory::keeping_errno(|| memory::reserve(size_of::<Sites>()));
             self.sites = room.map(NonNull::cast);
@@ -106,12 +117,14 @@ impl Watch {
         let Some(mut sites) = self.sites else { return };
         // SAFETY: zeroed memory of this size, valid for numbers, this thread's alone.
         let sites = unsafe { sites.as_mut() };
-        let same = |site: &Site| site.depth == depth && site.frames == *frames;
+        let same = |site: &Site| site.frames() == frames;
         if let Some(site) = sites.iter_mut().find(|site| site.calls == 0 || same(site)) {
             site.calls += 1;
             site.bytes = site.bytes.wrapping_add(bytes);
-            site.depth = depth;
-            site.frames = *frames;
+            site.depth = frames.len();
+            site.is_whole = end.is_some();
+            let copied = site.frames.iter_mut().zip(frames);
+            copied.for_each(|(to, from)| *to = *from);
         }
     }
 }
