@@ -81,16 +81,22 @@ typedef struct heapreel_stats {
 extern "C" {
 #endif
 
-/* Read from a table that the loader fills in. Where code is compiled for a fixed address
- * (-fno-pic) only compilers that know the second attribute (GCC 12) do so; others take a
- * missing function for a fact when they link, and then these calls never do anything. */
-#ifdef __has_attribute
-#if __has_attribute(nodirect_extern_access)
-#define HEAPREEL_WEAK __attribute__((weak, nodirect_extern_access))
-#endif
-#endif
-#ifndef HEAPREEL_WEAK
 #define HEAPREEL_WEAK __attribute__((weak))
+
+/* Whether a function is there, by the table of addresses that the loader fills in. Code for a
+ * fixed address (-fno-pic) does not ask that table by itself: there the compiler takes a
+ * function that is missing when the game is linked for missing for ever. */
+#if defined(__x86_64__) && !defined(__PIC__)
+#define HEAPREEL_THERE(function)                                     \
+    (__extension__({                                                 \
+        void *heapreel_there_;                                       \
+        __asm__(".weak " #function "\n\t"                            \
+                "movq " #function "@GOTPCREL(%%rip), %0"             \
+                : "=r"(heapreel_there_));                            \
+        heapreel_there_ != 0;                                        \
+    }))
+#else
+#define HEAPREEL_THERE(function) ((function) != 0)
 #endif
 
 /* The functions themselves. Each is a null pointer where no recorder is loaded, so
@@ -148,11 +154,11 @@ extern int heapreel_thread_stats(heapreel_stats *stats) HEAPREEL_WEAK;
 #endif
 
 /* Does `call` if `function` is there. */
-#define HEAPREEL_IF(function, call) \
-    do {                            \
-        if (function) {             \
-            (call);                 \
-        }                           \
+#define HEAPREEL_IF(function, call)     \
+    do {                                \
+        if (HEAPREEL_THERE(function)) { \
+            (call);                     \
+        }                               \
     } while (0)
 
 #else /* nothing to call */
@@ -187,7 +193,7 @@ extern int heapreel_thread_stats(heapreel_stats *stats) HEAPREEL_WEAK;
  */
 static inline uint32_t heapreel_segment_enter_if(const char *name, uint64_t budget_bytes) {
 #if HEAPREEL_ENABLED
-    return heapreel_segment_enter ? heapreel_segment_enter(name, budget_bytes) : 0;
+    return HEAPREEL_THERE(heapreel_segment_enter) ? heapreel_segment_enter(name, budget_bytes) : 0;
 #else
     (void)name;
     (void)budget_bytes;
@@ -204,14 +210,14 @@ static inline void heapreel_segment_leave_if(uint32_t previous) {
 /* Recording from within: whether it runs, starting and stopping it. */
 static inline int heapreel_active(void) {
 #if HEAPREEL_ENABLED
-    return heapreel_is_recording ? heapreel_is_recording() : 0;
+    return HEAPREEL_THERE(heapreel_is_recording) ? heapreel_is_recording() : 0;
 #else
     return 0;
 #endif
 }
 static inline int heapreel_start_if(const char *file) {
 #if HEAPREEL_ENABLED
-    return heapreel_start ? heapreel_start(file) : 0;
+    return HEAPREEL_THERE(heapreel_start) ? heapreel_start(file) : 0;
 #else
     (void)file;
     return 0;
@@ -233,7 +239,7 @@ static inline void heapreel_stop_if(void) {
  */
 static inline int heapreel_count_if(void) {
 #if HEAPREEL_ENABLED
-    return heapreel_count ? heapreel_count() : 0;
+    return HEAPREEL_THERE(heapreel_count) ? heapreel_count() : 0;
 #else
     return 0;
 #endif
@@ -247,7 +253,7 @@ static inline void heapreel_no_stats(heapreel_stats *stats) {
 }
 static inline int heapreel_frame_stats_if(heapreel_stats *stats) {
 #if HEAPREEL_ENABLED
-    if (heapreel_frame_stats) {
+    if (HEAPREEL_THERE(heapreel_frame_stats)) {
         return heapreel_frame_stats(stats);
     }
 #endif
@@ -256,7 +262,7 @@ static inline int heapreel_frame_stats_if(heapreel_stats *stats) {
 }
 static inline int heapreel_thread_stats_if(heapreel_stats *stats) {
 #if HEAPREEL_ENABLED
-    if (heapreel_thread_stats) {
+    if (HEAPREEL_THERE(heapreel_thread_stats)) {
         return heapreel_thread_stats(stats);
     }
 #endif
