@@ -23,7 +23,10 @@ fn assert_counts(program: &Path) {
         ("none", &["--no-symbols"][..]),
         ("call", &["--no-symbols"]),
         ("variable", &["--no-symbols", "--count"]),
-        ("variable", &["--no-symbols", "--count", "--free-backtraces"]),
+        (
+            "variable",
+            &["--no-symbols", "--count", "--free-backtraces"],
+        ),
     ] {
         let recording = record_with(options, program, &[mode]);
         let ran = &recording.ran;

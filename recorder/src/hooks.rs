@@ -43,11 +43,14 @@ fn mode() -> u32 {
 #[cold]
 #[inline(never)]
 fn ask() -> u32 {
-    crate::os::memory::keeping_errno(|| {
-        session::fork_child();
-        counters::restore();
-    });
+    crate::os::memory::keeping_errno(fork_child);
     switch::word()
+}
+
+/// In the child of a fork, as soon as anybody notices.
+pub fn fork_child() {
+    session::fork_child();
+    counters::restore();
 }
 
 /// An event of this time with nothing else set.

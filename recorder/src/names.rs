@@ -17,23 +17,39 @@ const NAMES: usize = 4096;
 /// Longest name in bytes; longer ones are cut.
 const MAX_NAME_BYTES: usize = 512;
 
+/// The kind of name that a segment's is.
+const SEGMENT: u64 = 1;
+
 static HASHES: [AtomicU64; NAMES] = [const { AtomicU64::new(0) }; NAMES];
 static NUMBERS: [AtomicU32; NAMES] = [const { AtomicU32::new(0) }; NAMES];
 static NEXT_SEGMENT: AtomicU32 = AtomicU32::new(1);
 static NEXT_LOOP: AtomicU32 = AtomicU32::new(1);
 static NEXT_NAME: AtomicU32 = AtomicU32::new(1);
 
-/// Forgets all numbers: a new recording begins in a forked child.
+/// Forgets all numbers but those of segments, which the game may remember: a new recording
+/// begins in a forked child, and [`define_kept`] tells it of them.
 pub(crate) fn forget() {
     for (hash, number) in HASHES.iter().zip(&NUMBERS) {
         hash.store(0, Relaxed);
         number.store(0, Relaxed);
     }
-    for kept in &KEPT {
-        kept.store(std::ptr::null_mut(), Relaxed);
-    }
-    for next in [&NEXT_SEGMENT, &NEXT_LOOP, &NEXT_NAME] {
+    for next in [&NEXT_LOOP, &NEXT_NAME] {
         next.store(1, Relaxed);
+    }
+    for id in 1..KEPT_SEGMENTS {
+        if let Some(name) = kept_segment(id).and_then(|kept| kept.name().to_str().ok()) {
+            know(SEGMENT, name, id as u32);
+        }
+    }
+}
+
+/// Puts a number back; nobody else is there yet.
+fn know(kind: u64, text: &str, id: u32) {
+    let hash = hash(kind, text);
+    let free = places(hash).find(|index| HASHES[*index].load(Relaxed) == 0);
+    if let Some(index) = free {
+        HASHES[index].store(hash, Relaxed);
+        NUMBERS[index].store(id, Relaxed);
     }
 }
 
@@ -43,7 +59,7 @@ pub(crate) fn segment(name: &str, budget: u64) -> SegmentId {
     if name == "Default" && budget == 0 {
         return SegmentId(0);
     }
-    SegmentId(number(1, name, &NEXT_SEGMENT, |id| {
+    SegmentId(number(SEGMENT, name, &NEXT_SEGMENT, |id| {
         keep_segment(id, name, budget);
         Definition::Segment {
             id: SegmentId(id as u16),
@@ -159,6 +175,11 @@ fn hash(kind: u64, text: &str) -> u64 {
     }) | 1
 }
 
+/// Where a name may stand, in the order to look.
+fn places(hash: u64) -> impl Iterator<Item = usize> {
+    (0..NAMES).map(move |probe| ((hash >> 32) as usize + probe) % NAMES)
+}
+
 fn number<'n>(
     kind: u64,
     text: &str,
@@ -166,8 +187,7 @@ fn number<'n>(
     definition: impl FnOnce(u32) -> Definition<'n>,
 ) -> u32 {
     let hash = hash(kind, text);
-    for probe in 0..NAMES {
-        let index = ((hash >> 32) as usize + probe) % NAMES;
+    for index in places(hash) {
         let taken = HASHES[index].compare_exchange(0, hash, AcqRel, Acquire);
         match taken {
             Ok(_) => {

@@ -1,7 +1,7 @@
 //! For the preload library: the recorder without Rust's types around it.
 
 pub use crate::backtrace::CallSite;
-pub use crate::hooks::{Wanted, active, allocate, deallocate, reallocate};
+pub use crate::hooks::{Wanted, active, allocate, deallocate, fork_child, reallocate};
 pub use crate::private_heap::PrivateHeap;
 pub use crate::session::Origin;
 pub use crate::told::told;
@@ -134,11 +134,6 @@ pub fn modules_changed() {
             key,
         });
     }
-}
-
-/// In the child of a fork.
-pub fn fork_child() {
-    session::fork_child();
 }
 
 /// Counts what this process does from now on; false where that cannot be.

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int wrong(const char *what, long long is, long long should) {
     fprintf(stderr, "%s: %lld instead of %lld\n", what, is, should);
@@ -135,6 +137,43 @@ static void of_this_thread(void *early) {
     }
 }
 
+/* It counts on from its parent's figures. */
+static void of_a_child(void) {
+    heapreel_stats stats;
+    uint32_t outer = HEAPREEL_SEGMENT_ENTER("Level", 0);
+    void *of_parent = malloc(30);
+    long long live = (long long)malloc_usable_size(of_parent);
+    int status = 0;
+    pid_t child;
+    HEAPREEL_FRAME_MARK();
+    child = fork();
+    if (child == 0) {
+        /* Named before "Level" is named again: each stays what it was. */
+        HEAPREEL_SEGMENT_LEAVE(HEAPREEL_SEGMENT_ENTER("Temp", 0));
+        IS(HEAPREEL_FRAME_STATS(&stats), 1);
+        IS(segment(&stats, "Level").live_bytes, live);
+        HEAPREEL_SEGMENT_LEAVE(HEAPREEL_SEGMENT_ENTER("Level", 0));
+        HEAPREEL_FRAME_MARK();
+        blocks[0] = malloc(40);
+        live += (long long)malloc_usable_size(blocks[0]);
+        HEAPREEL_FRAME_MARK();
+        HEAPREEL_FRAME_STATS(&stats);
+        IS(segment(&stats, "Level").allocations, 1);
+        IS(segment(&stats, "Level").live_bytes, live);
+        free(of_parent);
+        free(blocks[0]);
+        HEAPREEL_FRAME_MARK();
+        HEAPREEL_FRAME_STATS(&stats);
+        IS(segment(&stats, "Level").deallocations, 2);
+        IS(segment(&stats, "Level").live_bytes, 0);
+        exit(0);
+    }
+    IS(waitpid(child, &status, 0), child);
+    IS(status, 0);
+    free(of_parent);
+    HEAPREEL_SEGMENT_LEAVE(outer);
+}
+
 int main(int count, char **arguments) {
     const char *mode = count > 1 ? arguments[1] : "none";
     void *early = NULL;
@@ -150,5 +189,6 @@ int main(int count, char **arguments) {
     IS(HEAPREEL_COUNT(), 1);
     of_this_thread(early);
     of_a_frame();
+    of_a_child();
     return 0;
 }

@@ -136,7 +136,13 @@ fn arrive(word: usize) -> Option<&'static Counters> {
     // No handler comes in between: it would arrive, too.
     memory::keeping_errno(|| {
         process::without_signals(|| {
-            let (pid, tid) = (process::pid(), process::tid());
+            let pid = if confined::can(Deed::ProcessId) {
+                process::pid()
+            } else {
+                // No thread of this process is gone, then.
+                0
+            };
+            let tid = process::tid();
             let counters = take_over(pid, tid).or_else(|| make(tid))?;
             tls::set_counters(std::ptr::from_ref(counters) as usize);
             // What the recording knows, if there is one.
@@ -199,9 +205,10 @@ pub(super) fn all() -> impl Iterator<Item = &'static Counters> {
     })
 }
 
-/// The number of this thread's segment.
+/// The number of this thread's segment, as far as it is counted. Nothing arrives here: it is
+/// asked while the thread arrives elsewhere.
 pub(crate) fn current_segment() -> u16 {
-    if switch::is_counting() {
+    if tls::counters() > IGNORED {
         mine().map_or(0, |counters| counters.segment.load(Relaxed) as u16)
     } else {
         0

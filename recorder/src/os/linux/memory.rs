@@ -25,12 +25,15 @@ pub(crate) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     }
 }
 
-/// Gives memory back that [`reserve`] gave.
+/// Gives memory back that [`reserve`] gave, unless the program gave that call up.
 ///
 /// # Safety
 ///
 /// Nobody uses it any more.
 pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) {
+    if !can(Deed::Begin) {
+        return;
+    }
     // SAFETY: the caller's promise.
     unsafe { libc::munmap(place.as_ptr().cast(), bytes) };
 }
