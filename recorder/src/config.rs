@@ -69,7 +69,7 @@ impl Config {
         config.free_backtraces = flag("HEAPREEL_FREE_BACKTRACES", false);
         config.latency = flag("HEAPREEL_LATENCY", true);
         config.children = flag("HEAPREEL_CHILDREN", true);
-        config.count = flag("HEAPREEL_COUNT", false);
+        config.count = is_count_wanted();
         config.check_unwinding = flag("HEAPREEL_CHECK_UNWINDING", false);
         if let Some(depth) = variable("HEAPREEL_DEPTH").and_then(|text| text.parse().ok()) {
             config.depth = depth;
@@ -142,6 +142,11 @@ impl Config {
         let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         Capacity::of_bytes(bytes(self.buffer_memory), bytes(self.table_memory))
     }
+}
+
+/// Whether the environment wants this process to be counted.
+pub(crate) fn is_count_wanted() -> bool {
+    flag("HEAPREEL_COUNT", false)
 }
 
 fn variable(name: &str) -> Option<String> {

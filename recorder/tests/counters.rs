@@ -1,4 +1,4 @@
-//! Counting without a trace. One test a process: the figures are those of all threads.
+//! Counting without a trace. One test for all figures: they are those of all threads.
 
 use heapreel::{Recorder, Segment, Stats, frame_mark, frame_stats, thread_stats};
 use std::alloc::System;
@@ -26,6 +26,30 @@ fn figures(stats: &Stats, segment: &str) -> (u64, u64, u64, u64, i64) {
         counts.bytes,
         counts.live_bytes,
     )
+}
+
+/// What a process says that is started with this variable.
+const ASKED: &str = "HEAPREEL_TEST_COUNTERS";
+
+#[test]
+fn the_environment_can_ask_to_count() {
+    let allocates = || {
+        drop(block(100));
+        thread_stats().total.allocations
+    };
+    if std::env::var_os(ASKED).is_some() {
+        // Within the process started below: it counted before it came here.
+        assert!(allocates() > 0);
+        return;
+    }
+    for (value, should_count) in [("1", true), ("0", false)] {
+        let status = std::process::Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "the_environment_can_ask_to_count"])
+            .envs([("HEAPREEL_COUNT", value), (ASKED, "")])
+            .output()
+            .expect("it runs");
+        assert_eq!(status.status.success(), should_count, "{status:?}");
+    }
 }
 
 #[test]
