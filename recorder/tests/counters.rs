@@ -54,12 +54,14 @@ fn the_environment_can_ask_to_count() {
 
 #[test]
 fn counters_without_a_trace() {
+    // `heapreel record` may stand around it: the figures are the same.
+    let is_recorded = heapreel::is_recording();
     let early = block(1000);
     assert_eq!(frame_stats().frames, 0);
     assert_eq!(thread_stats().total.allocations, 0, "nothing counts yet");
     assert!(heapreel::count());
     assert!(heapreel::count(), "once more changes nothing");
-    assert!(!heapreel::is_recording());
+    assert_eq!(heapreel::is_recording(), is_recorded);
     blocks_from_before(early);
     of_one_thread();
     of_one_frame();
@@ -67,7 +69,9 @@ fn counters_without_a_trace() {
     of_segments();
     reading_allocates_nothing();
     a_thread_that_takes_over();
-    names_from_before_a_recording();
+    if !is_recorded {
+        names_from_before_a_recording();
+    }
 }
 
 /// They are given back, but were never counted as live.
