@@ -59,7 +59,7 @@ impl SegmentCounts {
     }
 }
 
-/// What was counted, all together and by segment. Of 5 KiB, without any memory beside.
+/// What was counted, all together and by segment: 4 KiB, without any memory beside.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Stats {
