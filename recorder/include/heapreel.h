@@ -44,22 +44,59 @@
 #define HEAPREEL_CRITICAL 1   /* the frame waits for it: main, render, simulation workers */
 #define HEAPREEL_BACKGROUND 2 /* it does not: streaming, saving, network, audio decoding */
 
+/* What was counted: of a frame, a thread or a segment. */
+typedef struct heapreel_counts {
+    uint64_t allocations;        /* blocks given out */
+    uint64_t deallocations;      /* blocks given back */
+    uint64_t reallocations;      /* blocks that were given another size */
+    uint64_t failed;             /* calls that got no memory */
+    uint64_t bytes;              /* asked for */
+    int64_t live_bytes;          /* usable bytes allocated since counting began and not given
+                                    back; of one thread what it allocated less what it gave
+                                    back, which may be less than nothing */
+    uint64_t allocator_nanos;    /* time in the allocator */
+    uint64_t slowest_call_nanos; /* the longest single call; of a thread in the frame under way */
+} heapreel_counts;
+
+/* One segment. A block counts where it was allocated, whoever gives it back. */
+typedef struct heapreel_segment_stats {
+    const char *name; /* "Default" for what belongs to no other; stays valid */
+    uint64_t budget_bytes;
+    heapreel_counts counts;
+} heapreel_segment_stats;
+
+#define HEAPREEL_SEGMENTS 64
+
+typedef struct heapreel_stats {
+    uint64_t frames;      /* complete frames so far; 0 for a thread's */
+    uint64_t frame_nanos; /* how long the last one took */
+    heapreel_counts total;
+    uint64_t segment_count; /* those in which something was counted */
+    heapreel_segment_stats segments[HEAPREEL_SEGMENTS];
+} heapreel_stats;
+
 #if HEAPREEL_ENABLED
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Read from a table that the loader fills in. Where code is compiled for a fixed address
- * (-fno-pic) only compilers that know the second attribute (GCC 12) do so; others take a
- * missing function for a fact when they link, and then these calls never do anything. */
-#ifdef __has_attribute
-#if __has_attribute(nodirect_extern_access)
-#define HEAPREEL_WEAK __attribute__((weak, nodirect_extern_access))
-#endif
-#endif
-#ifndef HEAPREEL_WEAK
 #define HEAPREEL_WEAK __attribute__((weak))
+
+/* Whether a function is there, by the table of addresses that the loader fills in. Code for a
+ * fixed address (-fno-pic) does not ask that table by itself: there the compiler takes a
+ * function that is missing when the game is linked for missing for ever. */
+#if defined(__x86_64__) && !defined(__PIC__)
+#define HEAPREEL_THERE(function)                                     \
+    (__extension__({                                                 \
+        void *heapreel_there_;                                       \
+        __asm__(".weak " #function "\n\t"                            \
+                "movq " #function "@GOTPCREL(%%rip), %0"             \
+                : "=r"(heapreel_there_));                            \
+        heapreel_there_ != 0;                                        \
+    }))
+#else
+#define HEAPREEL_THERE(function) ((function) != 0)
 #endif
 
 /* The functions themselves. Each is a null pointer where no recorder is loaded, so
@@ -102,16 +139,26 @@ extern int heapreel_start(const char *file) HEAPREEL_WEAK;
 /* Ends the recording for good and waits until the trace is whole. */
 extern void heapreel_stop(void) HEAPREEL_WEAK;
 
+/* Counts from now on, without a trace; so does HEAPREEL_COUNT=1 in the environment. Needs
+ * the recorder's library (LD_PRELOAD or `heapreel record`), not a recording. Returns 1 if
+ * the process is being counted now. */
+extern int heapreel_count(void) HEAPREEL_WEAK;
+
+/* What all threads did in the last complete frame of the loop "main", and what the calling
+ * thread did since counting began. Neither allocates. Both return 1 while counting. */
+extern int heapreel_frame_stats(heapreel_stats *stats) HEAPREEL_WEAK;
+extern int heapreel_thread_stats(heapreel_stats *stats) HEAPREEL_WEAK;
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
 
 /* Does `call` if `function` is there. */
-#define HEAPREEL_IF(function, call) \
-    do {                            \
-        if (function) {             \
-            (call);                 \
-        }                           \
+#define HEAPREEL_IF(function, call)     \
+    do {                                \
+        if (HEAPREEL_THERE(function)) { \
+            (call);                     \
+        }                               \
     } while (0)
 
 #else /* nothing to call */
@@ -146,7 +193,7 @@ extern void heapreel_stop(void) HEAPREEL_WEAK;
  */
 static inline uint32_t heapreel_segment_enter_if(const char *name, uint64_t budget_bytes) {
 #if HEAPREEL_ENABLED
-    return heapreel_segment_enter ? heapreel_segment_enter(name, budget_bytes) : 0;
+    return HEAPREEL_THERE(heapreel_segment_enter) ? heapreel_segment_enter(name, budget_bytes) : 0;
 #else
     (void)name;
     (void)budget_bytes;
@@ -163,14 +210,14 @@ static inline void heapreel_segment_leave_if(uint32_t previous) {
 /* Recording from within: whether it runs, starting and stopping it. */
 static inline int heapreel_active(void) {
 #if HEAPREEL_ENABLED
-    return heapreel_is_recording ? heapreel_is_recording() : 0;
+    return HEAPREEL_THERE(heapreel_is_recording) ? heapreel_is_recording() : 0;
 #else
     return 0;
 #endif
 }
 static inline int heapreel_start_if(const char *file) {
 #if HEAPREEL_ENABLED
-    return heapreel_start ? heapreel_start(file) : 0;
+    return HEAPREEL_THERE(heapreel_start) ? heapreel_start(file) : 0;
 #else
     (void)file;
     return 0;
@@ -179,6 +226,53 @@ static inline int heapreel_start_if(const char *file) {
 static inline void heapreel_stop_if(void) {
     HEAPREEL_IF(heapreel_stop, heapreel_stop());
 }
+
+/* Counting without a trace. Without the recorder's library nothing is counted: these give 0,
+ * and stats of zeros:
+ *
+ *     heapreel_stats stats;
+ *     HEAPREEL_COUNT();
+ *     ...
+ *     if (HEAPREEL_FRAME_STATS(&stats)) {
+ *         show(stats.total.allocations, stats.total.live_bytes);
+ *     }
+ */
+static inline int heapreel_count_if(void) {
+#if HEAPREEL_ENABLED
+    return HEAPREEL_THERE(heapreel_count) ? heapreel_count() : 0;
+#else
+    return 0;
+#endif
+}
+static inline void heapreel_no_stats(heapreel_stats *stats) {
+    char *byte = (char *)stats;
+    size_t left;
+    for (left = sizeof *stats; left > 0; left--) {
+        *byte++ = 0;
+    }
+}
+static inline int heapreel_frame_stats_if(heapreel_stats *stats) {
+#if HEAPREEL_ENABLED
+    if (HEAPREEL_THERE(heapreel_frame_stats)) {
+        return heapreel_frame_stats(stats);
+    }
+#endif
+    heapreel_no_stats(stats);
+    return 0;
+}
+static inline int heapreel_thread_stats_if(heapreel_stats *stats) {
+#if HEAPREEL_ENABLED
+    if (HEAPREEL_THERE(heapreel_thread_stats)) {
+        return heapreel_thread_stats(stats);
+    }
+#endif
+    heapreel_no_stats(stats);
+    return 0;
+}
+#define HEAPREEL_COUNT() heapreel_count_if()
+#define HEAPREEL_FRAME_STATS(stats) heapreel_frame_stats_if(stats)
+#define HEAPREEL_THREAD_STATS(stats) heapreel_thread_stats_if(stats)
+
 #define HEAPREEL_ACTIVE() heapreel_active()
 #define HEAPREEL_START(file) heapreel_start_if(file)
 #define HEAPREEL_STOP() heapreel_stop_if()

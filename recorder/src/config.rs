@@ -26,6 +26,7 @@ pub struct Config {
     pub(crate) buffer_memory: u64,
     pub(crate) table_memory: u64,
     pub(crate) check_unwinding: bool,
+    pub(crate) count: bool,
 }
 
 impl Config {
@@ -44,6 +45,7 @@ impl Config {
             buffer_memory: 64 << 20,
             table_memory: 256 << 20,
             check_unwinding: false,
+            count: false,
         }
     }
 
@@ -67,6 +69,7 @@ impl Config {
         config.free_backtraces = flag("HEAPREEL_FREE_BACKTRACES", false);
         config.latency = flag("HEAPREEL_LATENCY", true);
         config.children = flag("HEAPREEL_CHILDREN", true);
+        config.count = is_count_wanted();
         config.check_unwinding = flag("HEAPREEL_CHECK_UNWINDING", false);
         if let Some(depth) = variable("HEAPREEL_DEPTH").and_then(|text| text.parse().ok()) {
             config.depth = depth;
@@ -113,6 +116,12 @@ impl Config {
         self
     }
 
+    /// Whether to count as well, see [`count`](crate::count) (it does not). `HEAPREEL_COUNT=1`
+    pub fn count(mut self, on: bool) -> Config {
+        self.count = on;
+        self
+    }
+
     /// Memory in which records wait for the trace file (64 MiB; from 512 KiB to 256 MiB).
     /// `HEAPREEL_BUFFER_MEMORY=16MiB`
     pub fn buffer_memory(mut self, bytes: u64) -> Config {
@@ -133,6 +142,11 @@ impl Config {
         let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         Capacity::of_bytes(bytes(self.buffer_memory), bytes(self.table_memory))
     }
+}
+
+/// Whether the environment wants this process to be counted.
+pub(crate) fn is_count_wanted() -> bool {
+    flag("HEAPREEL_COUNT", false)
 }
 
 fn variable(name: &str) -> Option<String> {

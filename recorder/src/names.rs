@@ -2,11 +2,13 @@
 //!
 //! A small table without locks; a name is defined once, when it is first met.
 
-use crate::thread;
+use crate::os::memory;
+use crate::{switch, thread};
 use heapreel_format::{Definition, FrameSource, LoopId, NameId, SegmentId};
 use std::borrow::Cow;
+use std::ffi::CStr;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -15,20 +17,39 @@ const NAMES: usize = 4096;
 /// Longest name in bytes; longer ones are cut.
 const MAX_NAME_BYTES: usize = 512;
 
+/// The kind of name that a segment's is.
+const SEGMENT: u64 = 1;
+
 static HASHES: [AtomicU64; NAMES] = [const { AtomicU64::new(0) }; NAMES];
 static NUMBERS: [AtomicU32; NAMES] = [const { AtomicU32::new(0) }; NAMES];
 static NEXT_SEGMENT: AtomicU32 = AtomicU32::new(1);
 static NEXT_LOOP: AtomicU32 = AtomicU32::new(1);
 static NEXT_NAME: AtomicU32 = AtomicU32::new(1);
 
-/// Forgets all numbers: a new recording begins in a forked child.
+/// Forgets all numbers but those of segments, which the game may remember: a new recording
+/// begins in a forked child, and [`define_kept`] tells it of them.
 pub(crate) fn forget() {
     for (hash, number) in HASHES.iter().zip(&NUMBERS) {
         hash.store(0, Relaxed);
         number.store(0, Relaxed);
     }
-    for next in [&NEXT_SEGMENT, &NEXT_LOOP, &NEXT_NAME] {
+    for next in [&NEXT_LOOP, &NEXT_NAME] {
         next.store(1, Relaxed);
+    }
+    for id in 1..KEPT_SEGMENTS {
+        if let Some(name) = kept_segment(id).and_then(|kept| kept.name().to_str().ok()) {
+            know(SEGMENT, name, id as u32);
+        }
+    }
+}
+
+/// Puts a number back; nobody else is there yet.
+fn know(kind: u64, text: &str, id: u32) {
+    let hash = hash(kind, text);
+    let free = places(hash).find(|index| HASHES[*index].load(Relaxed) == 0);
+    if let Some(index) = free {
+        HASHES[index].store(hash, Relaxed);
+        NUMBERS[index].store(id, Relaxed);
     }
 }
 
@@ -38,11 +59,81 @@ pub(crate) fn segment(name: &str, budget: u64) -> SegmentId {
     if name == "Default" && budget == 0 {
         return SegmentId(0);
     }
-    SegmentId(number(1, name, &NEXT_SEGMENT, |id| Definition::Segment {
-        id: SegmentId(id as u16),
-        name: Cow::Borrowed(name),
-        budget,
+    SegmentId(number(SEGMENT, name, &NEXT_SEGMENT, |id| {
+        keep_segment(id, name, budget);
+        Definition::Segment {
+            id: SegmentId(id as u16),
+            name: Cow::Borrowed(name),
+            budget,
+        }
     }) as u16)
+}
+
+/// Segments whose names are kept for the counters, "Default" among them.
+pub(crate) const KEPT_SEGMENTS: usize = 64;
+
+/// A segment as the game named it.
+pub(crate) struct KeptSegment {
+    budget: u64,
+    /// Ends in a zero.
+    name: [u8; MAX_NAME_BYTES + 1],
+}
+
+impl KeptSegment {
+    pub(crate) fn name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.name).unwrap_or(c"")
+    }
+
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
+    }
+}
+
+static KEPT: [AtomicPtr<KeptSegment>; KEPT_SEGMENTS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; KEPT_SEGMENTS];
+
+/// The segment of this number, if it has a name and was kept.
+pub(crate) fn kept_segment(id: usize) -> Option<&'static KeptSegment> {
+    let kept = KEPT.get(id)?.load(Acquire);
+    // SAFETY: null, or what `keep_segment` has left for good.
+    #[expect(unsafe_code, reason = "kept for good behind an atomic pointer")]
+    unsafe {
+        kept.as_ref()
+    }
+}
+
+/// Keeps a segment's name: not in memory of the program's allocator, whose call this may be.
+pub(crate) fn keep_segment(id: u32, name: &str, budget: u64) {
+    let Some(place) = KEPT.get(id as usize) else {
+        return;
+    };
+    if let Some(room) = memory::keeping_errno(|| memory::reserve(size_of::<KeptSegment>())) {
+        let kept = room.as_ptr().cast::<KeptSegment>();
+        // SAFETY: fresh zeroed memory of the right size, page-aligned, nobody else's yet.
+        #[expect(unsafe_code, reason = "memory straight from the kernel")]
+        let segment = unsafe { &mut *kept };
+        segment.budget = budget;
+        let name = cut(name).bytes().filter(|byte| *byte != 0);
+        segment
+            .name
+            .iter_mut()
+            .zip(name)
+            .for_each(|(to, from)| *to = from);
+        place.store(kept, Release);
+    }
+}
+
+/// Defines in a recording that begins the segments which were named before.
+pub(crate) fn define_kept() {
+    for id in 1..KEPT_SEGMENTS {
+        if let Some(kept) = kept_segment(id) {
+            thread::define(&Definition::Segment {
+                id: SegmentId(id as u16),
+                name: kept.name().to_string_lossy(),
+                budget: kept.budget,
+            });
+        }
+    }
 }
 
 /// The number of a loop; "main" from the interface is 0.
@@ -84,6 +175,11 @@ fn hash(kind: u64, text: &str) -> u64 {
     }) | 1
 }
 
+/// Where a name may stand, in the order to look.
+fn places(hash: u64) -> impl Iterator<Item = usize> {
+    (0..NAMES).map(move |probe| ((hash >> 32) as usize + probe) % NAMES)
+}
+
 fn number<'n>(
     kind: u64,
     text: &str,
@@ -91,13 +187,15 @@ fn number<'n>(
     definition: impl FnOnce(u32) -> Definition<'n>,
 ) -> u32 {
     let hash = hash(kind, text);
-    for probe in 0..NAMES {
-        let index = ((hash >> 32) as usize + probe) % NAMES;
+    for index in places(hash) {
         let taken = HASHES[index].compare_exchange(0, hash, AcqRel, Acquire);
         match taken {
             Ok(_) => {
                 let id = next.fetch_add(1, Relaxed);
-                thread::define(&definition(id));
+                let definition = definition(id);
+                if switch::drain_may_run() {
+                    thread::define(&definition);
+                }
                 NUMBERS[index].store(id, Release);
                 return id;
             }

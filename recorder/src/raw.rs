@@ -1,7 +1,7 @@
 //! For the preload library: the recorder without Rust's types around it.
 
 pub use crate::backtrace::CallSite;
-pub use crate::hooks::{active, allocate, deallocate, reallocate};
+pub use crate::hooks::{Wanted, active, allocate, deallocate, fork_child, reallocate};
 pub use crate::private_heap::PrivateHeap;
 pub use crate::session::Origin;
 pub use crate::told::told;
@@ -10,7 +10,7 @@ pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, Segme
 use crate::config::Config;
 use crate::os::confined::{self, Deed};
 use crate::os::{memory, process};
-use crate::{names, session, switch, thread, unwind};
+use crate::{counters, names, session, switch, thread, told, unwind};
 use heapreel_format::{Definition, Rare, ThreadId, kill_point};
 use std::borrow::Cow;
 
@@ -44,8 +44,13 @@ pub fn start_from_environment(origin: Origin) -> bool {
     }
 }
 
+/// Whether this process records now, a forked child decided.
+pub fn recording() -> bool {
+    active() && hooks_are_on()
+}
+
 fn hooks_are_on() -> bool {
-    switch::word() == switch::ON
+    switch::recording() == switch::ON
 }
 
 /// Ends the recording.
@@ -131,13 +136,21 @@ pub fn modules_changed() {
     }
 }
 
-/// In the child of a fork.
-pub fn fork_child() {
-    session::fork_child();
+/// Counts what this process does from now on; false where that cannot be.
+pub fn count() -> bool {
+    counters::start()
+}
+
+/// Whether calls are counted.
+pub fn is_counting() -> bool {
+    switch::is_counting()
 }
 
 /// Ends a game frame.
 pub fn frame_mark(id: LoopId) {
+    if switch::is_counting() {
+        counters::frame_end(id.0);
+    }
     if hooks_are_on() {
         thread::rare(&Rare::FrameMark { id });
     }
@@ -181,7 +194,7 @@ pub fn segment_id(name: &str, budget: u64) -> SegmentId {
 
 /// Changes this thread's segment; gives back what it was.
 pub fn set_segment(id: SegmentId) -> SegmentId {
-    thread::change_place(|place| place.segment = id).segment
+    told::enter(id)
 }
 
 /// Says what this thread means to the frame.

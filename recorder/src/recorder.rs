@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "implements GlobalAlloc")]
 
 use crate::backtrace::CallSite;
+use crate::hooks::Wanted;
 use crate::private_heap::PrivateHeap;
 use crate::{hooks, switch, thread};
 use heapreel_format::Entry;
@@ -59,11 +60,16 @@ fn own_block(layout: Layout) -> *mut u8 {
 const ORDINARY_ALIGN: usize = 16;
 
 #[inline(always)]
-fn asked_align(layout: Layout) -> usize {
-    if layout.align() > ORDINARY_ALIGN {
-        layout.align()
-    } else {
-        0
+fn wanted(entry: Entry, size: usize, layout: Layout) -> Wanted {
+    Wanted {
+        entry,
+        size,
+        align: if layout.align() > ORDINARY_ALIGN {
+            layout.align()
+        } else {
+            0
+        },
+        zeroed: false,
     }
 }
 
@@ -81,11 +87,9 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
         // SAFETY: `call` is the allocator's own call for this request.
         unsafe {
             hooks::allocate(
-                Entry::RustAlloc,
-                layout.size(),
-                asked_align(layout),
-                false,
+                wanted(Entry::RustAlloc, layout.size(), layout),
                 CallSite::UNKNOWN,
+                |_| layout.size(),
                 call,
             )
         }
@@ -103,11 +107,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
         // SAFETY: as in `alloc`.
         unsafe {
             hooks::allocate(
-                Entry::RustAllocZeroed,
-                layout.size(),
-                asked_align(layout),
-                true,
+                Wanted {
+                    zeroed: true,
+                    ..wanted(Entry::RustAllocZeroed, layout.size(), layout)
+                },
                 CallSite::UNKNOWN,
+                |_| layout.size(),
                 call,
             )
         }
@@ -121,7 +126,15 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
         // SAFETY: the caller's promises are `inner`'s.
         let call = || unsafe { self.inner.dealloc(address, layout) };
         // SAFETY: `call` gives this very block back.
-        unsafe { hooks::deallocate(Entry::RustDealloc, address, CallSite::UNKNOWN, call) }
+        unsafe {
+            hooks::deallocate(
+                Entry::RustDealloc,
+                address,
+                CallSite::UNKNOWN,
+                |_| layout.size(),
+                call,
+            )
+        }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -142,11 +155,10 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recorder<A> {
         // SAFETY: `call` changes this very block; Rust never reallocates to nothing.
         unsafe {
             hooks::reallocate(
-                Entry::RustRealloc,
+                wanted(Entry::RustRealloc, size, layout),
                 address,
-                size,
-                asked_align(layout),
                 CallSite::UNKNOWN,
+                (|_| layout.size(), |_| size),
                 call,
             )
         }

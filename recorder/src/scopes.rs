@@ -37,7 +37,7 @@ impl Remembered {
 /// ```
 #[inline]
 pub fn frame_mark() {
-    if told::recording() {
+    if told::listening() {
         tell(told::FRAME, "", 0);
     }
 }
@@ -47,6 +47,8 @@ pub fn frame_mark() {
 pub fn frame_mark_in(game_loop: &'static Loop) {
     if told::recording() {
         game_loop.mark();
+    } else if game_loop.name == "main" {
+        frame_mark();
     }
 }
 
@@ -154,7 +156,7 @@ impl Segment {
     /// Makes it this thread's segment until the value is dropped.
     #[must_use = "the segment is left when this value is dropped"]
     pub fn enter(&'static self) -> SegmentScope {
-        let before = told::recording().then(|| {
+        let before = told::listening().then(|| {
             let ask = || tell(told::SEGMENT, self.name, self.budget) as u32;
             tell(told::ENTER, "", u64::from(self.number.get(ask)))
         });

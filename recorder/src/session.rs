@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::os::confined::{Deed, can};
 use crate::os::{clock, memory, process};
 use crate::spill::Spill;
-use crate::{drain, modules, names, spill, stacks, switch, thread, unwind};
+use crate::{counters, drain, modules, names, spill, stacks, switch, thread, unwind};
 use heapreel_format::spill::{Capacity, ended_word};
 use heapreel_format::{Definition, Ended, FileHeader, ProcessFacts, Settings, TraceId};
 use std::io;
@@ -160,6 +160,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
         check_unwinding: config.check_unwinding,
     };
     let in_process = config.session.is_none();
+    let counts = config.count;
     let session = Box::leak(Box::new(Session {
         spill,
         switches,
@@ -171,12 +172,16 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
     PID.store(pid, Release);
     SESSION.store(session, Release);
     switch::set(switch::STARTING);
+    names::define_kept();
     if in_process && let Err(error) = drain::start(session, &header) {
         _ = std::fs::remove_file(&place);
         SESSION.store(std::ptr::null_mut(), Release);
         return Err(error);
     }
     crate::calibrate::calibrate();
+    if counts {
+        counters::start();
+    }
     switch::set(switch::ON);
     Ok(())
 }
@@ -184,7 +189,7 @@ fn set_up(config: Config, origin: Origin) -> Result<(), StartError> {
 /// Ends the recording; events after it are not seen.
 pub(crate) fn stop(ended: Ended) {
     let Some(session) = current() else { return };
-    if switch::word() != switch::ON || is_of_this_process() == Some(false) {
+    if switch::recording() != switch::ON || is_of_this_process() == Some(false) {
         return;
     }
     session
@@ -208,7 +213,7 @@ fn is_of_this_process() -> Option<bool> {
 /// be asked who is about to, the wrapper will know.
 pub(crate) fn ending(ended: Ended) {
     if let Some(session) = current()
-        && switch::word() == switch::ON
+        && switch::recording() == switch::ON
         && is_of_this_process() == Some(true)
     {
         session
@@ -222,7 +227,7 @@ pub(crate) fn ending(ended: Ended) {
 /// In the child of a fork: forgets the parent's recording without touching it, and
 /// starts one of its own where children are followed.
 pub(crate) fn fork_child() {
-    if switch::word() != switch::ASK {
+    if switch::recording() != switch::ASK {
         return;
     }
     let parent = current();

@@ -1,7 +1,8 @@
 //! Starting and stopping from within a game.
 #![expect(unsafe_code, reason = "a function that runs before main")]
 
-use crate::config::Config;
+use crate::config::{self, Config};
+use crate::count;
 use crate::session::{self, Origin, StartError};
 use crate::{raw, told};
 use heapreel_format::Ended;
@@ -59,25 +60,39 @@ fn stop_at_exit() {
 }
 
 extern "C" fn before_main() {
+    if is_the_preload() {
+        // Its own constructor decides.
+        return;
+    }
+    if config::is_count_wanted() {
+        count::count();
+    }
     // Under the preload library that one records, and this copy stays off.
     if !left_to_the_preload() && raw::start_from_environment(Origin::Crate) {
         stop_at_exit();
     }
 }
 
-/// The preload library exports a function that says whether it records. Where this
-/// code is part of that library, its own constructor decides.
+/// The preload library exports a function that says whether it records.
+fn preload_active() -> *mut libc::c_void {
+    // SAFETY: asks the loader for a name.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"heapreel_preload_active".as_ptr()) }
+}
+
+/// Whether this code is part of the preload library.
+fn is_the_preload() -> bool {
+    let place = preload_active();
+    !place.is_null() && image_of(place) == image_of(before_main as *const libc::c_void)
+}
+
+/// Whether that library records this process; then it is told what the game tells.
 fn left_to_the_preload() -> bool {
-    // SAFETY: asks the loader for a name; the function, if there, takes nothing and
-    // returns a C int.
+    let place = preload_active();
+    if place.is_null() {
+        return false;
+    }
+    // SAFETY: the function takes nothing and returns a C int; asks the loader for a name.
     unsafe {
-        let place = libc::dlsym(libc::RTLD_DEFAULT, c"heapreel_preload_active".as_ptr());
-        if place.is_null() {
-            return false;
-        }
-        if image_of(place) == image_of(before_main as *const libc::c_void) {
-            return true;
-        }
         let active: extern "C" fn() -> libc::c_int = std::mem::transmute(place);
         let tell = libc::dlsym(libc::RTLD_DEFAULT, c"heapreel_told".as_ptr());
         if active() != 0 && !tell.is_null() {

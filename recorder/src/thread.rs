@@ -11,6 +11,7 @@
 #![expect(unsafe_code, reason = "per-thread state behind a raw pointer")]
 
 use crate::backtrace::LastStack;
+use crate::counters;
 use crate::definitions::DefinitionWriter;
 use crate::os::{clock, memory, process, tls};
 use crate::session::{self, Session, Switches};
@@ -20,7 +21,7 @@ use crate::stream::{Owner, Place, Stream};
 use crate::unwind::{KnownStack, StackBounds};
 use heapreel_format::kill_point::{KillPoint, reach};
 use heapreel_format::spill::Slot;
-use heapreel_format::{Definition, Event, Rare, ThreadId};
+use heapreel_format::{Definition, Event, Rare, SegmentId, ThreadId};
 use std::borrow::Cow;
 use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicUsize,
@@ -330,7 +331,10 @@ fn settle(session: &'static Session) -> *mut Thread {
     state.spill = session.spill;
     state.switches = session.switches;
     state.number = number;
-    state.place = Place::default();
+    state.place = Place {
+        segment: SegmentId(counters::current_segment()),
+        ..Place::default()
+    };
     state.usage = process::thread_usage().unwrap_or_default();
     state.usage_key = clock::end();
     let definition = Definition::Thread {

@@ -5,7 +5,7 @@
 //! copy is passed on to the library's through this function.
 #![expect(unsafe_code, reason = "a function of another copy of this code")]
 
-use crate::{hooks, names, thread};
+use crate::{counters, hooks, names, switch, thread};
 use heapreel_format::{Definition, FrameSource, LoopId, NameId, Rare, Role, SegmentId};
 use std::sync::atomic::{
     AtomicPtr,
@@ -48,6 +48,12 @@ pub(crate) unsafe fn pass_on_to(other: *mut ()) {
 /// Whether anybody records what is told.
 #[inline(always)]
 pub(crate) fn recording() -> bool {
+    hooks::active() && switch::recording() == switch::ON || !OTHER.load(Acquire).is_null()
+}
+
+/// Whether anybody records or counts what is told.
+#[inline(always)]
+pub(crate) fn listening() -> bool {
     hooks::active() || !OTHER.load(Acquire).is_null()
 }
 
@@ -58,18 +64,53 @@ pub(crate) fn tell(kind: u32, text: &str, number: u64) -> u64 {
         return told(kind, text, number);
     }
     // SAFETY: `pass_on_to`'s promise; the text is live during the call.
-    unsafe {
+    let answer = unsafe {
         let tell: Tell = std::mem::transmute(other);
         tell(kind, text.as_ptr(), text.len(), number)
+    };
+    if kind == SEGMENT {
+        // The other copy numbers, this one counts.
+        names::keep_segment(answer as u32, text, number);
     }
+    count(kind, number);
+    answer
+}
+
+/// What concerns the counters; of a segment the one before.
+fn count(kind: u32, number: u64) -> Option<u16> {
+    if switch::is_counting() {
+        match kind {
+            FRAME => counters::frame_end(number as u16),
+            ENTER => return Some(counters::enter_segment(number as u16)),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Makes a segment this thread's; gives back the one before.
+pub(crate) fn enter(id: SegmentId) -> SegmentId {
+    let counted = count(ENTER, u64::from(id.0));
+    if switch::recording() == switch::ON {
+        return thread::change_place(|place| place.segment = id).segment;
+    }
+    SegmentId(counted.unwrap_or_default())
 }
 
 /// Acts on what was told. Kinds that a later version added are 0.
 pub fn told(kind: u32, text: &str, number: u64) -> u64 {
     match kind {
+        SEGMENT => return u64::from(names::segment(text, number).0),
+        ENTER => return u64::from(enter(SegmentId(number as u16)).0),
+        FRAME => _ = count(FRAME, number),
+        _ => {}
+    }
+    if switch::recording() != switch::ON {
+        return 0;
+    }
+    match kind {
         LOOP => return u64::from(names::game_loop(text, FrameSource::Interface, "").0),
         NAME => return u64::from(names::name(text).0),
-        SEGMENT => return u64::from(names::segment(text, number).0),
         FRAME => thread::rare(&Rare::FrameMark {
             id: LoopId(number as u16),
         }),
@@ -82,10 +123,6 @@ pub fn told(kind: u32, text: &str, number: u64) -> u64 {
         PHASE_END => thread::rare(&Rare::PhaseEnd {
             name: NameId(number as u32),
         }),
-        ENTER => {
-            let before = thread::change_place(|place| place.segment = SegmentId(number as u16));
-            return u64::from(before.segment.0);
-        }
         ROLE => thread::define_mine(|id| Definition::ThreadRole {
             id,
             role: match number {

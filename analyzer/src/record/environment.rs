@@ -17,6 +17,9 @@ pub struct Switches {
     /// Do not time calls
     #[arg(long)]
     pub no_latency: bool,
+    /// Let the program read its own counters, by heapreel_frame_stats and heapreel_thread_stats
+    #[arg(long)]
+    pub count: bool,
     /// Ask the allocator for the usable size of each block
     #[arg(long)]
     pub usable: bool,
@@ -71,6 +74,7 @@ impl Switches {
         set(self.no_backtraces, "HEAPREEL_BACKTRACES", "0");
         set(self.free_backtraces, "HEAPREEL_FREE_BACKTRACES", "1");
         set(self.no_latency, "HEAPREEL_LATENCY", "0");
+        set(self.count, "HEAPREEL_COUNT", "1");
         set(self.usable, "HEAPREEL_USABLE", "1");
         set(self.no_children, "HEAPREEL_CHILDREN", "0");
         if let Some(depth) = self.depth {

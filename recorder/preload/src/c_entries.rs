@@ -6,7 +6,7 @@
 
 use crate::shim::entry;
 use crate::{bootstrap, callers, next};
-use heapreel::raw::{self, CallSite, Entry};
+use heapreel::raw::{self, CallSite, Entry, Wanted};
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
@@ -88,6 +88,13 @@ functions! {
         |site, inner| release(site, Entry::FreeSized, block, inner);
 }
 
+/// Bytes that a live block of the allocator beneath holds.
+#[inline(always)]
+pub(crate) fn held(block: Block) -> usize {
+    // SAFETY: a block that was just given out, or that the program is about to give back.
+    unsafe { next::USABLE_SIZE.get()(block) }
+}
+
 /// What `valloc` and `pvalloc` align to.
 const OS_PAGE: usize = 4096;
 
@@ -101,7 +108,15 @@ fn acquire(
     inner: impl FnOnce() -> Block,
 ) -> Block {
     // SAFETY: `inner` is the next definition with the program's own arguments.
-    unsafe { raw::allocate(entry, size, align, zeroed, site, inner) }
+    unsafe {
+        let wanted = Wanted {
+            entry,
+            size,
+            align,
+            zeroed,
+        };
+        raw::allocate(wanted, site, held, inner)
+    }
 }
 
 /// `posix_memalign`: the block comes back through a pointer, and only if there is one.
@@ -145,7 +160,15 @@ fn resize(
     }
     // SAFETY: `inner` is the next definition, called with this block and a size that
     // does not free it.
-    unsafe { raw::reallocate(entry, block, size, 0, site, inner) }
+    unsafe {
+        let wanted = Wanted {
+            entry,
+            size,
+            align: 0,
+            zeroed: false,
+        };
+        raw::reallocate(wanted, block, site, (held, held), inner)
+    }
 }
 
 #[inline(always)]
@@ -154,7 +177,7 @@ fn release(site: CallSite, entry: Entry, block: Block, inner: impl FnOnce()) {
         return inner();
     }
     // SAFETY: `inner` is the next definition with the program's own arguments.
-    unsafe { raw::deallocate(entry, block, site, inner) }
+    unsafe { raw::deallocate(entry, block, site, held, inner) }
 }
 
 #[unsafe(no_mangle)]

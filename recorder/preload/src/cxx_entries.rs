@@ -4,10 +4,11 @@
 //! where the program has one, else when a plug-in that brings one first calls.
 #![expect(unsafe_code, reason = "exported allocation functions")]
 
+use crate::c_entries::held;
 use crate::next::{self, Next};
 use crate::shim::entry;
 use crate::{callers, cxx_runtime, message};
-use heapreel::raw::{self, CallSite, Entry};
+use heapreel::raw::{self, CallSite, Entry, Wanted};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -73,12 +74,10 @@ macro_rules! operators {
 /// `operator new`: the block that `inner` gives.
 macro_rules! new {
     ($entry:ident, $size:ident) => {
-        // SAFETY: `inner` is the next operator new.
-        |site, inner| unsafe { raw::allocate(Entry::$entry, $size, 0, false, site, inner) }
+        new!($entry, $size, 0)
     };
-    ($entry:ident, $size:ident, $align:ident) => {
-        // SAFETY: as above.
-        |site, inner| unsafe { raw::allocate(Entry::$entry, $size, $align, false, site, inner) }
+    ($entry:ident, $size:ident, $align:expr) => {
+        |site, inner| acquire(site, Entry::$entry, $size, $align, inner)
     };
 }
 
@@ -128,12 +127,30 @@ operators! {
 }
 
 #[inline(always)]
+fn acquire(
+    site: CallSite,
+    entry: Entry,
+    size: usize,
+    align: usize,
+    inner: impl FnOnce() -> Block,
+) -> Block {
+    let wanted = Wanted {
+        entry,
+        size,
+        align,
+        zeroed: false,
+    };
+    // SAFETY: `inner` is the next operator new.
+    unsafe { raw::allocate(wanted, site, held, inner) }
+}
+
+#[inline(always)]
 fn release(site: CallSite, entry: Entry, block: usize, inner: impl FnOnce()) {
     if block == 0 {
         return inner();
     }
     // SAFETY: `inner` is the next operator delete, to be called with this block.
-    unsafe { raw::deallocate(entry, block as Block, site, inner) }
+    unsafe { raw::deallocate(entry, block as Block, site, held, inner) }
 }
 
 /// Looks the operators up at start; nothing happens in a program without C++.

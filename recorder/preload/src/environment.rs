@@ -91,6 +91,11 @@ pub(crate) fn value(name: &str) -> &'static [u8] {
     text.unwrap_or_default()
 }
 
+/// Whether a switch that is off by default was turned on.
+pub(crate) fn is_set(name: &str) -> bool {
+    !matches!(value(name), b"" | b"0" | b"no" | b"off" | b"false")
+}
+
 /// The entries of an environment.
 fn each(strings: Strings) -> impl Iterator<Item = &'static [u8]> {
     let mut next = strings;

@@ -93,7 +93,7 @@ unsafe fn replace(
     is_there: impl FnOnce() -> bool,
     exec: impl FnOnce(Strings) -> c_int,
 ) -> c_int {
-    if raw::drains_itself() && raw::active() && is_there() {
+    if raw::drains_itself() && raw::recording() && is_there() {
         raw::stop(Ended::Exec);
     } else {
         raw::ending(Ended::Exec);

@@ -6,6 +6,7 @@
 
 use crate::{environment, lifecycle};
 use heapreel::raw::{self, Ended, FrameSource, LoopId, Role, SegmentId};
+use heapreel::{Counts, Stats};
 use std::ffi::{CStr, c_char, c_int};
 
 /// The text up to the first byte that is not UTF-8; null is no text.
@@ -29,8 +30,11 @@ unsafe extern "C" fn heapreel_frame_mark(name: *const c_char) {
     }
     // SAFETY: heapreel.h asks for a C string or null.
     let name = unsafe { text(name) };
-    let id = if name.is_empty() {
+    let id = if name.is_empty() || name == "main" {
         LoopId(0)
+    } else if !raw::recording() {
+        // Counted are the frames of "main".
+        return;
     } else {
         raw::loop_id(name, FrameSource::Interface, "")
     };
@@ -40,7 +44,7 @@ unsafe extern "C" fn heapreel_frame_mark(name: *const c_char) {
 /// Notes a named instant.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn heapreel_mark(name: *const c_char) {
-    if raw::active() {
+    if raw::recording() {
         // SAFETY: heapreel.h asks for a C string or null.
         raw::mark(raw::name_id(unsafe { text(name) }));
     }
@@ -49,7 +53,7 @@ unsafe extern "C" fn heapreel_mark(name: *const c_char) {
 /// Begins a phase, in which long frames are no spikes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn heapreel_phase_begin(name: *const c_char) {
-    if raw::active() {
+    if raw::recording() {
         // SAFETY: heapreel.h asks for a C string or null.
         raw::phase_begin(raw::name_id(unsafe { text(name) }));
     }
@@ -58,7 +62,7 @@ unsafe extern "C" fn heapreel_phase_begin(name: *const c_char) {
 /// Ends the phase of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn heapreel_phase_end(name: *const c_char) {
-    if raw::active() {
+    if raw::recording() {
         // SAFETY: heapreel.h asks for a C string or null.
         raw::phase_end(raw::name_id(unsafe { text(name) }));
     }
@@ -86,7 +90,7 @@ extern "C" fn heapreel_segment_leave(previous: u32) {
 /// Says whether the frame waits for this thread.
 #[unsafe(no_mangle)]
 extern "C" fn heapreel_thread_role(role: c_int) {
-    if raw::active() {
+    if raw::recording() {
         raw::thread_role(match role {
             1 => Role::Critical,
             2 => Role::Background,
@@ -98,7 +102,7 @@ extern "C" fn heapreel_thread_role(role: c_int) {
 /// Names this thread in the trace.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn heapreel_thread_name(name: *const c_char) {
-    if raw::active() {
+    if raw::recording() {
         // SAFETY: heapreel.h asks for a C string or null.
         raw::thread_name(unsafe { text(name) });
     }
@@ -107,19 +111,19 @@ unsafe extern "C" fn heapreel_thread_name(name: *const c_char) {
 /// Whether this process is being recorded.
 #[unsafe(no_mangle)]
 extern "C" fn heapreel_is_recording() -> c_int {
-    c_int::from(raw::active())
+    c_int::from(raw::recording())
 }
 
 /// The same for a game that has the crate within: then the crate stays off.
 #[unsafe(no_mangle)]
 extern "C" fn heapreel_preload_active() -> c_int {
-    c_int::from(raw::active())
+    c_int::from(raw::recording())
 }
 
 /// Starts to record into a file, where nobody did so from outside.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn heapreel_start(file: *const c_char) -> c_int {
-    if raw::active() {
+    if raw::recording() {
         return 1;
     }
     // SAFETY: heapreel.h asks for a C string or null.
@@ -139,6 +143,98 @@ unsafe extern "C" fn heapreel_start(file: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn heapreel_stop() {
     raw::stop(Ended::Stopped);
+}
+
+/// Counts what this process does from now on.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_count() -> c_int {
+    c_int::from(raw::is_counting() || lifecycle::count())
+}
+
+/// As heapreel.h declares it.
+#[repr(C)]
+struct CountsOfC {
+    allocations: u64,
+    deallocations: u64,
+    reallocations: u64,
+    failed: u64,
+    bytes: u64,
+    live_bytes: i64,
+    allocator_nanos: u64,
+    slowest_call_nanos: u64,
+}
+
+impl From<Counts> for CountsOfC {
+    fn from(counts: Counts) -> CountsOfC {
+        CountsOfC {
+            allocations: counts.allocations,
+            deallocations: counts.deallocations,
+            reallocations: counts.reallocations,
+            failed: counts.failed,
+            bytes: counts.bytes,
+            live_bytes: counts.live_bytes,
+            allocator_nanos: counts.allocator_time.as_nanos() as u64,
+            slowest_call_nanos: counts.slowest_call.as_nanos() as u64,
+        }
+    }
+}
+
+/// As heapreel.h declares it.
+#[repr(C)]
+struct SegmentOfC {
+    name: *const c_char,
+    budget_bytes: u64,
+    counts: CountsOfC,
+}
+
+/// HEAPREEL_SEGMENTS of heapreel.h.
+const SEGMENTS_OF_C: usize = 64;
+
+/// As heapreel.h declares it.
+#[repr(C)]
+struct StatsOfC {
+    frames: u64,
+    frame_nanos: u64,
+    total: CountsOfC,
+    segment_count: u64,
+    segments: [SegmentOfC; SEGMENTS_OF_C],
+}
+
+/// # Safety
+/// `out` points to a heapreel_stats of heapreel.h.
+unsafe fn fill(out: *mut StatsOfC, stats: &Stats) -> c_int {
+    // SAFETY: the caller's promise; fields are written one by one, since C need not have
+    // given them a value.
+    unsafe {
+        (&raw mut (*out).frames).write(stats.frames);
+        (&raw mut (*out).frame_nanos).write(stats.frame_time.as_nanos() as u64);
+        (&raw mut (*out).total).write(stats.total.into());
+        let mut count = 0;
+        for segment in stats.segments().take(SEGMENTS_OF_C) {
+            (&raw mut (*out).segments[count]).write(SegmentOfC {
+                name: segment.c_name().as_ptr(),
+                budget_bytes: segment.budget,
+                counts: segment.counts.into(),
+            });
+            count += 1;
+        }
+        (&raw mut (*out).segment_count).write(count as u64);
+    }
+    c_int::from(raw::is_counting())
+}
+
+/// What all threads did in the last complete frame.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn heapreel_frame_stats(out: *mut StatsOfC) -> c_int {
+    // SAFETY: heapreel.h asks for a heapreel_stats.
+    unsafe { fill(out, &heapreel::frame_stats()) }
+}
+
+/// What this thread did since counting began.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn heapreel_thread_stats(out: *mut StatsOfC) -> c_int {
+    // SAFETY: heapreel.h asks for a heapreel_stats.
+    unsafe { fill(out, &heapreel::thread_stats()) }
 }
 
 /// For a game that carries the crate: its copy of the recorder is off and passes on what

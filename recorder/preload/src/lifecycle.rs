@@ -28,6 +28,8 @@ extern "C" fn begin(
     watch_the_end();
     if is_asked_to_record() {
         start();
+    } else if environment::is_set("HEAPREEL_COUNT") {
+        count();
     }
     environment::settle();
 }
@@ -44,6 +46,11 @@ pub(crate) fn start() -> bool {
     }
     raw::name_allocator(&binding::allocator_name());
     raw::start_from_environment(Origin::Preload)
+}
+
+/// Counts from now on, if the program's calls come to us; whether it does now.
+pub(crate) fn count() -> bool {
+    binding::is_ours() && raw::count()
 }
 
 unsafe extern "C" {

@@ -43,7 +43,7 @@ extern "C" fn before_dlmopen(space: c_long, path: *const c_char, flags: c_int) {
 #[cold]
 fn tell(path: *const c_char, how: &[u8]) {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    if path.is_null() || !raw::active() || TOLD.swap(true, Relaxed) {
+    if path.is_null() || !raw::recording() || TOLD.swap(true, Relaxed) {
         return;
     }
     // SAFETY: a C string, by the contract of the functions above.

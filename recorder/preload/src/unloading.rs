@@ -22,7 +22,7 @@ static NEXT: Next<unsafe extern "C-unwind" fn(*mut c_void) -> c_int> = {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
-    if !raw::active() {
+    if !raw::recording() {
         // SAFETY: passed on as it came.
         return unsafe { NEXT.get()(handle) };
     }

@@ -2,4 +2,4 @@
 
 mod linux;
 
-pub(crate) use linux::{clock, confined, limits, memory, process, tls};
+pub(crate) use linux::{clock, confined, count, limits, memory, process, tls};

@@ -4,7 +4,7 @@
 use super::confined::{Deed, can};
 use std::ptr::NonNull;
 
-/// Fresh zeroed memory that is never given back, `None` where the kernel refuses.
+/// Fresh zeroed memory, `None` where the kernel refuses.
 pub(crate) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice touches nobody.
@@ -23,6 +23,19 @@ pub(crate) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     } else {
         NonNull::new(place.cast())
     }
+}
+
+/// Gives memory back that [`reserve`] gave, unless the program gave that call up.
+///
+/// # Safety
+///
+/// Nobody uses it any more.
+pub(crate) unsafe fn give_back(place: NonNull<u8>, bytes: usize) {
+    if !can(Deed::Begin) {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { libc::munmap(place.as_ptr().cast(), bytes) };
 }
 
 /// Makes a child of fork see this page empty. False where the kernel cannot.

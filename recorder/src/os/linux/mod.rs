@@ -2,6 +2,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod confined;
+pub(crate) mod count;
 pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod process;
