@@ -367,6 +367,13 @@ impl Ledger {
         true
     }
 
+    /// Some of these blocks are freed or resized next: see [`Model::expect`].
+    pub fn expect(&self, ids: &[BlockId]) {
+        let entries = ids.iter().filter_map(|id| self.entries.get(id.0 as usize));
+        std::hint::black_box(entries.fold(0, |seen, entry| seen ^ entry.requested));
+        self.model.expect(ids);
+    }
+
     /// Where the next block really lay; for models that show what was recorded.
     pub fn recorded(&mut self, address: u64, usable: u64) {
         self.model.recorded(address, usable);

@@ -8,7 +8,7 @@ use super::scene::Scene;
 use crate::analysis::Progress;
 use crate::replay::{Batch, StepKind, with_batches};
 use heapreel_format::{ReadError, Trace};
-use heapreel_models::Placed;
+use heapreel_models::{FORESIGHT, Placed};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -109,14 +109,17 @@ fn hand_over(feeder: &mut Feeder<'_>, senders: &mut Vec<SyncSender<Arc<[Call]>>>
 
 fn play<W: Watch>(mut run: Run, mut watch: W, parts: Receiver<Arc<[Call]>>) -> (Run, W) {
     for part in parts {
-        for call in part.iter() {
-            if watch.stops_before(call) {
-                return (run, watch);
-            }
-            let placed = run.play(call);
-            watch.after(&run, call, placed);
-            if watch.done() {
-                return (run, watch);
+        for calls in part.chunks(FORESIGHT) {
+            run.expect(calls);
+            for call in calls {
+                if watch.stops_before(call) {
+                    return (run, watch);
+                }
+                let placed = run.play(call);
+                watch.after(&run, call, placed);
+                if watch.done() {
+                    return (run, watch);
+                }
             }
         }
     }

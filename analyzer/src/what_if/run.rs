@@ -6,7 +6,7 @@ use super::scene::Scene;
 use heapreel_format::Trace;
 use heapreel_models::ledger::{Ledger, Options};
 use heapreel_models::recorded::Announced;
-use heapreel_models::{Placed, Recorded, SegmentId};
+use heapreel_models::{BlockId, FORESIGHT, Placed, Recorded, SegmentId};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 
@@ -63,6 +63,20 @@ impl Run {
     /// What a segment may have: its capacity or its budget.
     pub fn budget(&self, segment: &str) -> Option<u64> {
         self.budgets.get(segment).copied()
+    }
+
+    /// These calls are made next: see [`Model::expect`](heapreel_models::Model::expect).
+    pub fn expect(&self, calls: &[Call]) {
+        let mut ids = [BlockId(0); FORESIGHT];
+        let old = calls
+            .iter()
+            .filter(|call| matches!(call.kind, CallKind::Free | CallKind::Reallocate));
+        let mut count = 0;
+        for (id, call) in ids.iter_mut().zip(old) {
+            *id = call.block();
+            count += 1;
+        }
+        self.ledger.expect(&ids[..count]);
     }
 
     /// Makes a call; tells where a block came to lie.

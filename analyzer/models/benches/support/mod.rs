@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use heapreel_models::ledger::{Ledger, Options};
-use heapreel_models::{BlockId, Model, Moment, Request, SegmentId};
+use heapreel_models::{BlockId, FORESIGHT, Model, Moment, Request, SegmentId};
 
 /// One event; frees and reallocations name a live block.
 #[derive(Clone, Copy)]
@@ -103,28 +103,42 @@ pub fn measure_with_books(name: &str, events: &[Event], mut model: impl FnMut() 
 
 /// By the processor's time where the system tells it: other programs may want it too.
 fn best_of_five(name: &str, events: &[Event], run: impl FnMut() -> (f64, u64)) {
+    if !wanted(name) {
+        return;
+    }
     let runs: Vec<_> = std::iter::repeat_with(run).take(5).collect();
     let best = runs.iter().map(|run| run.0).fold(f64::INFINITY, f64::min);
     let pace = events.len() as f64 / best / 1e6;
     println!("{name:<28} {pace:7.2} M events/s   {} failures", runs[0].1);
 }
 
+/// Whether a row is asked for: its name has what the command line says, if that says any.
+fn wanted(name: &str) -> bool {
+    let mut parts = std::env::args()
+        .skip(1)
+        .filter(|part| !part.starts_with('-'));
+    parts.all(|part| name.contains(&part))
+}
+
 fn keep_books(ledger: &mut Ledger, events: &[Event]) {
-    for event in events {
-        match *event {
-            Event::Allocate(id, size, at) => {
-                let request = Request {
-                    size: u64::from(size),
-                    align: 0,
-                    zeroed: false,
-                };
-                let _ = ledger.allocate(&at, id, request);
+    for events in events.chunks(FORESIGHT) {
+        ledger.expect(&old_blocks(events));
+        for event in events {
+            match *event {
+                Event::Allocate(id, size, at) => {
+                    let request = Request {
+                        size: u64::from(size),
+                        align: 0,
+                        zeroed: false,
+                    };
+                    let _ = ledger.allocate(&at, id, request);
+                }
+                Event::Reallocate(id, size, at) => {
+                    let _ = ledger.reallocate(&at, id, u64::from(size));
+                }
+                Event::Free(id, at) => drop(ledger.free(&at, id)),
+                Event::FrameEnd(at) => ledger.frame_end(&at),
             }
-            Event::Reallocate(id, size, at) => {
-                let _ = ledger.reallocate(&at, id, u64::from(size));
-            }
-            Event::Free(id, at) => drop(ledger.free(&at, id)),
-            Event::FrameEnd(at) => ledger.frame_end(&at),
         }
     }
 }
@@ -142,22 +156,34 @@ fn seconds() -> f64 {
 
 fn replay(model: &mut dyn Model, events: &[Event]) -> u64 {
     let mut failures = 0;
-    for event in events {
-        match *event {
-            Event::Allocate(id, size, at) => {
-                let request = Request {
-                    size: u64::from(size),
-                    align: 0,
-                    zeroed: false,
-                };
-                failures += u64::from(model.allocate(&at, id, request).is_err());
+    for events in events.chunks(FORESIGHT) {
+        model.expect(&old_blocks(events));
+        for event in events {
+            match *event {
+                Event::Allocate(id, size, at) => {
+                    let request = Request {
+                        size: u64::from(size),
+                        align: 0,
+                        zeroed: false,
+                    };
+                    failures += u64::from(model.allocate(&at, id, request).is_err());
+                }
+                Event::Reallocate(id, size, at) => {
+                    failures += u64::from(model.reallocate(&at, id, u64::from(size)).is_err());
+                }
+                Event::Free(id, at) => model.free(&at, id),
+                Event::FrameEnd(at) => model.frame_end(&at),
             }
-            Event::Reallocate(id, size, at) => {
-                failures += u64::from(model.reallocate(&at, id, u64::from(size)).is_err());
-            }
-            Event::Free(id, at) => model.free(&at, id),
-            Event::FrameEnd(at) => model.frame_end(&at),
         }
     }
     failures
+}
+
+/// The blocks that some events free or resize.
+fn old_blocks(events: &[Event]) -> Vec<BlockId> {
+    let old = events.iter().filter_map(|event| match event {
+        Event::Free(id, _) | Event::Reallocate(id, ..) => Some(*id),
+        Event::Allocate(..) | Event::FrameEnd(_) => None,
+    });
+    old.collect()
 }

@@ -5,6 +5,9 @@
 //! enough is found without looking at those that are not, and a change that is not the
 //! longest of its page touches nothing else. Pages that no range ever started in, at the
 //! segment's end, cost nothing.
+//!
+//! The range that was cut last does not take part: the next block is likely cut from it too,
+//! and as it often is the longest of all, every cut would be told up to the top.
 
 use super::tree::NIL;
 
@@ -31,8 +34,11 @@ pub(super) struct ByAddress {
     vacant: Vec<u32>,
     /// By page: its first range.
     heads: Vec<u32>,
-    /// The longest range of each page, of each sixteen pages, and so on up to one.
+    /// The longest range of each page, of each sixteen pages, and so on up to one; without
+    /// the one that was cut last.
     levels: Vec<Vec<u64>>,
+    /// The range that was cut last, if it is still there.
+    cut: u32,
 }
 
 impl ByAddress {
@@ -42,11 +48,19 @@ impl ByAddress {
             vacant: Vec::new(),
             heads: Vec::new(),
             levels: vec![Vec::new()],
+            cut: NIL,
         }
     }
 
     /// Inserts a range; what is returned is for `remove`.
     pub(super) fn insert(&mut self, start: u64, size: u64, node: u32) -> u32 {
+        let handle = self.enlist(start, size, node);
+        self.raise(page_of(start), size);
+        handle
+    }
+
+    /// Inserts a range into the list of its page alone.
+    fn enlist(&mut self, start: u64, size: u64, node: u32) -> u32 {
         let page = page_of(start);
         self.reach(page);
         let (mut previous, mut next) = (NIL, self.heads[page]);
@@ -70,7 +84,6 @@ impl ByAddress {
             None => self.entries.push(entry),
         }
         self.link(page, previous, next, handle, handle);
-        self.raise(page, size);
         handle
     }
 
@@ -85,13 +98,62 @@ impl ByAddress {
         let page = page_of(start);
         self.link(page, previous, next, next, previous);
         self.vacant.push(handle);
-        if size == self.levels[0][page] {
-            self.lower(page);
+        if handle == self.cut {
+            self.cut = NIL;
+        } else {
+            self.lower(page, size);
         }
+    }
+
+    /// Cuts a range's front off: what is left starts at `start`, is `size` long and is
+    /// `node`. What is returned is for `remove`.
+    pub(super) fn shorten(&mut self, handle: u32, start: u64, size: u64, node: u32) -> u32 {
+        self.set_apart(handle);
+        let entry = &mut self.entries[handle as usize];
+        if page_of(entry.start) == page_of(start) {
+            (entry.start, entry.size, entry.node) = (start, size, node);
+            return handle;
+        }
+        self.remove(handle);
+        self.cut = self.enlist(start, size, node);
+        self.cut
+    }
+
+    /// A range does not take part any more, and the one that did not does.
+    fn set_apart(&mut self, handle: u32) {
+        let before = std::mem::replace(&mut self.cut, handle);
+        if before == handle {
+            return;
+        }
+        let Entry { start, size, .. } = self.entries[handle as usize];
+        self.lower(page_of(start), size);
+        if let Some(&Entry { start, size, .. }) = self.entries.get(before as usize) {
+            self.raise(page_of(start), size);
+        }
+    }
+
+    /// Reads what `remove` reads first.
+    pub(super) fn touch(&self, handle: u32) -> u64 {
+        self.entries[handle as usize].start
     }
 
     /// The first range that starts at `from` or behind and has `need` bytes.
     pub(super) fn find(&self, need: u64, from: u64) -> Option<Range> {
+        let cut = self.entries.get(self.cut as usize);
+        let cut = cut.filter(|cut| cut.start >= from && cut.size >= need);
+        let cut = cut.map(|cut| (cut.start, cut.size, cut.node));
+        // Nothing is before it.
+        if cut.is_some_and(|(start, ..)| start == from) {
+            return cut;
+        }
+        self.find_other(need, from)
+            .into_iter()
+            .chain(cut)
+            .min_by_key(|&(start, ..)| start)
+    }
+
+    /// The same, perhaps past the range that was cut last.
+    fn find_other(&self, need: u64, from: u64) -> Option<Range> {
         let page = page_of(from);
         self.find_in(page, need, from).or_else(|| {
             let page = self.page_from(page + 1, need)?;
@@ -101,6 +163,12 @@ impl ByAddress {
 
     /// The longest range.
     pub(super) fn longest(&self) -> u64 {
+        let cut = self.entries.get(self.cut as usize);
+        cut.map_or(0, |cut| cut.size).max(self.longest_other())
+    }
+
+    /// The longest range but the one that was cut last.
+    fn longest_other(&self) -> u64 {
         let top = self.levels.last().and_then(|level| level.first());
         top.copied().unwrap_or(0)
     }
@@ -117,7 +185,7 @@ impl ByAddress {
         loop {
             if level == self.levels.len() {
                 // The former top knows the longest of all that is below the new one.
-                let longest = self.longest();
+                let longest = self.longest_other();
                 self.levels.push(vec![longest]);
             }
             self.levels[level].resize(count, 0);
@@ -152,25 +220,35 @@ impl ByAddress {
         }
     }
 
-    /// The longest range of a page was removed.
-    fn lower(&mut self, page: usize) {
-        let mut longest = 0;
-        let mut at = self.heads[page];
-        while let Some(entry) = self.entries.get(at as usize) {
-            longest = entry.size.max(longest);
-            at = entry.next;
+    /// A range of `size` bytes is no longer among those of a page.
+    fn lower(&mut self, page: usize, size: u64) {
+        if self.levels[0][page] > size {
+            return;
         }
+        let mut longest = self.longest_of_page(page);
         let mut at = page;
         for level in 0..self.levels.len() {
-            if self.levels[level][at] == longest {
+            self.levels[level][at] = longest;
+            let above = self.levels.get(level + 1);
+            if longest == size || above.is_none_or(|above| above[at >> FAN_LOG2] > size) {
                 return;
             }
-            self.levels[level][at] = longest;
             let first = at & !(FAN - 1);
             let siblings = self.levels[level][first..].iter().take(FAN);
-            longest = siblings.copied().max().unwrap_or(0);
+            longest = siblings.fold(0, |longest, &other| longest.max(other));
             at >>= FAN_LOG2;
         }
+    }
+
+    fn longest_of_page(&self, page: usize) -> u64 {
+        let (mut at, mut longest) = (self.heads[page], 0);
+        while let Some(entry) = self.entries.get(at as usize) {
+            if at != self.cut {
+                longest = entry.size.max(longest);
+            }
+            at = entry.next;
+        }
+        longest
     }
 
     fn find_in(&self, page: usize, need: u64, from: u64) -> Option<Range> {
@@ -236,6 +314,11 @@ mod tests {
         for _ in 0..20_000 {
             let start = random(1 << 14) << 9;
             match list.remove(&start) {
+                Some((size, handle)) if size > 512 && !list.contains_key(&(start + 512)) => {
+                    let (start, size) = (start + 512, size - 512);
+                    let handle = index.shorten(handle, start, size, 1);
+                    list.insert(start, (size, handle));
+                }
                 Some((_, handle)) => index.remove(handle),
                 None => {
                     let size = 16 + (16 << random(5)) * random(17);

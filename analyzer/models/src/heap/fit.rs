@@ -1,5 +1,6 @@
 //! Which free range a request gets: one index over the free ranges for each policy.
 
+use super::blocks::Node;
 use super::by_address::ByAddress;
 use super::classes::{Classes, Occupied};
 use super::parameters::{Parameters, Policy};
@@ -54,6 +55,36 @@ impl Fit {
             Fit::Best(index) => index.remove(start, size),
             Fit::First(index) | Fit::Next(index, _) => index.remove(handle),
             Fit::Tlsf(index) => index.remove(handle),
+        }
+    }
+
+    /// Cuts the front off a range that starts at `start` and is `size` long: what is left
+    /// is the block `rest`. What is returned must be given back to `remove`.
+    pub(super) fn shorten(
+        &mut self,
+        start: u64,
+        size: u64,
+        handle: u32,
+        rest: &Node,
+        node: u32,
+    ) -> u32 {
+        match self {
+            Fit::First(index) | Fit::Next(index, _) => {
+                index.shorten(handle, rest.start, rest.size, node)
+            }
+            _ => {
+                self.remove(start, size, handle);
+                self.insert(rest.start, rest.size, node)
+            }
+        }
+    }
+
+    /// Reads what `remove` reads first.
+    pub(super) fn touch(&self, handle: u32) -> u64 {
+        match self {
+            Fit::Best(_) => 0,
+            Fit::First(index) | Fit::Next(index, _) => index.touch(handle),
+            Fit::Tlsf(index) => index.touch(handle),
         }
     }
 
@@ -233,6 +264,10 @@ impl Lists {
             }
         }
         self.vacant.push(handle);
+    }
+
+    fn touch(&self, handle: u32) -> u64 {
+        self.links[handle as usize].size
     }
 
     fn find(&self, need: u64) -> Option<Candidate> {

@@ -206,17 +206,17 @@ impl Heap {
     /// Makes a used node of a free one: what is in front of it and behind stays free.
     fn carve(&mut self, segment: usize, mut at: u32, pad: u64, need: u64) -> u32 {
         let (segment, blocks) = (&mut self.segments[segment], &mut self.blocks);
-        segment.remove(&blocks[at]);
         if pad > 0 {
-            let rest = segment.split(blocks, at, pad);
-            segment.insert(blocks, at);
-            segment.join_later(blocks, at, blocks[at].previous);
-            at = rest;
+            let front = at;
+            at = segment.shorten(blocks, front, pad);
+            segment.insert(blocks, front);
+            segment.join_later(blocks, front, blocks[front].previous);
         }
         if blocks[at].size - need >= self.split_min {
-            let rest = segment.split(blocks, at, need);
-            segment.insert(blocks, rest);
+            let rest = segment.shorten(blocks, at, need);
             segment.join_later(blocks, rest, blocks[rest].next);
+        } else {
+            segment.remove(&blocks[at]);
         }
         blocks[at].state = State::Used;
         segment.fit.placed(blocks[at].end());
@@ -386,6 +386,21 @@ impl Heap {
         self.release(at);
     }
 
+    /// Reads what [`Heap::leave`] reads of a block, of its neighbours and of the index.
+    fn touch(&self, at: u32) -> u64 {
+        let node = &self.blocks[at];
+        let mut seen = self.blocks.header(at).serial;
+        for beside in [node.previous, node.next] {
+            if self.blocks.is_free(beside) {
+                let free = &self.blocks[beside];
+                seen ^= self.segments[usize::from(free.segment)]
+                    .fit
+                    .touch(free.owner);
+            }
+        }
+        seen
+    }
+
     /// Makes a node free and joins it with its neighbours, now or later.
     fn release(&mut self, at: u32) {
         let blocks = &mut self.blocks;
@@ -518,6 +533,11 @@ impl Model for Heap {
             counters.locks += 1;
         }
         self.leave(home, at);
+    }
+
+    fn expect(&self, ids: &[BlockId]) {
+        let homes = ids.iter().filter_map(|id| self.home(*id));
+        std::hint::black_box(homes.fold(0, |seen, home| seen ^ self.touch(home)));
     }
 
     fn block(&self, id: BlockId) -> Option<Block> {

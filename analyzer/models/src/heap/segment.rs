@@ -113,6 +113,21 @@ impl Segment {
         self.counters.free -= node.size;
     }
 
+    /// Takes the first `size` bytes of a free node; the rest stays free, in a node of its
+    /// own, which is returned.
+    pub(super) fn shorten(&mut self, blocks: &mut Blocks, at: u32, size: u64) -> u32 {
+        let before = blocks[at];
+        let at = self.split(blocks, at, size);
+        let rest = blocks[at];
+        blocks[at].owner = self
+            .fit
+            .shorten(before.start, before.size, before.owner, &rest, at);
+        self.free.remove(before.size);
+        self.free.add(rest.size);
+        self.counters.free -= size;
+        at
+    }
+
     /// Cuts a node in two; what lies behind is not yet known to be free.
     pub(super) fn split(&mut self, blocks: &mut Blocks, at: u32, size: u64) -> u32 {
         let rest = blocks.split(at, size);
