@@ -203,3 +203,26 @@ fn wrongly_blamed() -> Option<(u64, u64)> {
         .contains(&"spikes_not_explained".to_owned());
     (!is_told || explained * 5 > all).then_some((explained, all))
 }
+
+/// The trouble of the talk, in a world that streams: a heap that is 3 % larger than what was
+/// ever asked for has room for the cinematic and not in one piece; pages serve it.
+#[test]
+fn an_open_world_outgrows_a_heap_that_has_room_for_it() {
+    let played = play("openworld", &[]);
+    let peak = number(&played.ask("report", &[])["peak"], "bytes");
+    let capacity = format!("heap.segments=Default={}KiB", (peak * 103 / 100) >> 10);
+    let heap = ["--model", "heap", "--set", &capacity];
+    let whole = played.ask("frag", &heap);
+    assert!(number(&whole["failures"], "no_contiguous") > 0, "{peak}");
+    assert_eq!(whole["failures"]["exhausted"], 0);
+    let first = &whole["first_failure"];
+    let figure = |key| number(first, key);
+    assert!(figure("largest_free") < figure("size") && figure("size") < figure("free"));
+
+    let frame = figure("frame").to_string();
+    let then = played.ask("frag", &[&heap[..], &["--frame", &frame]].concat());
+    assert!(number(&then["whole"], "free_ranges") > 1);
+    assert!(number(&then["whole"], "free") > figure("size"));
+    let paged = played.ask("frag", &["--model", "virtual"]);
+    assert_eq!(paged["failures"]["failures"], 0);
+}

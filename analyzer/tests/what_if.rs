@@ -404,3 +404,27 @@ fn rules_see_segments_contexts_phases_sites_and_threads() {
     assert_eq!(routed("site = \"0x1001\""), 4);
     assert_eq!(routed("site = \"nobody\""), 0);
 }
+
+/// The example of docs/models.md: threads of a name go to an instance of their own.
+#[test]
+fn the_rules_for_a_game_without_segments_are_read() {
+    let scratch = Scratch::new();
+    let trace = TraceBuilder::new()
+        .stack(1, Entry::Malloc, &[0x1001])
+        .define(Definition::ThreadName {
+            id: ThreadId(2),
+            name: "ottd:savegame".into(),
+        })
+        .alloc(1, 1_000, 1_010, 0x1000, 100, 1)
+        .alloc(2, 2_000, 2_010, 0x2000, 4 << 20, 1);
+    let trace = written(&scratch, &trace.bytes());
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openttd.toml");
+    let replayed = json("replay", &trace, &["--layout", rules]);
+    let rows = replayed["models"][0]["instances"].as_array().unwrap();
+    let routed = rows
+        .iter()
+        .map(|row| (row["name"].as_str(), number(row, "/routed")));
+    let names = ["general", "savegame", "text", "view"].map(Some);
+    let expected = names.into_iter().zip([1, 1, 0, 0]);
+    assert_eq!(routed.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
