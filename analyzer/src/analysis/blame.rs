@@ -1,12 +1,8 @@
-//! Who allocated in a few stretches of time: a second, light look at the trace that
-//! decodes only the chunks that overlap them.
+//! Who allocated in a few stretches of time.
 
-use super::clock::Times;
-use super::recording::CostModel;
-use super::sites::Sites;
+use super::second_look::SecondLook;
 use super::values::SpikeSite;
-use crate::replay::Dense;
-use heapreel_format::{ChunkEntry, DecodedChunk, Event, EventKind, ReadError, ThreadId, Trace};
+use heapreel_format::{DecodedChunk, Event, EventKind, ReadError, ThreadId};
 use std::collections::BTreeMap;
 
 /// A stretch of one thread's time.
@@ -26,16 +22,7 @@ struct Share {
     slowest: u64,
 }
 
-/// What resolves positions and ticks.
-pub(crate) struct Blame<'a> {
-    pub(crate) trace: &'a Trace,
-    pub(crate) dense: &'a Dense,
-    pub(crate) sites: &'a Sites,
-    pub(crate) times: Times,
-    pub(crate) cost: CostModel,
-}
-
-impl Blame<'_> {
+impl SecondLook<'_> {
     /// For each stretch its thread's call sites by their time in the allocator.
     ///
     /// Deallocations without a backtrace of their own have no site and are left out.
@@ -44,20 +31,18 @@ impl Blame<'_> {
         let chunks = self.trace.chunks();
         let mut decoded = DecodedChunk::default();
         for (at, chunk) in chunks.iter().enumerate() {
+            let is_wanted = |stretch: &Stretch| {
+                chunk.header.thread == stretch.thread
+                    && self.overlaps(at, stretch.start, stretch.end)
+            };
             let wanted: Vec<usize> = (0..stretches.len())
-                .filter(|number| overlaps(chunk, chunks.get(at + 1), &stretches[*number]))
+                .filter(|number| is_wanted(&stretches[*number]))
                 .collect();
-            if wanted.is_empty() {
+            if wanted.is_empty() || !self.decode(chunk, &mut decoded)? {
                 continue;
             }
-            match self.trace.decode_into(chunk, &mut decoded) {
-                Ok(()) => {}
-                // Counted where the whole trace was read.
-                Err(ReadError::ChunkDamaged { .. }) => continue,
-                Err(error) => return Err(error),
-            }
             for number in wanted {
-                self.add(&decoded.events, &stretches[number], &mut shares[number]);
+                self.share(&decoded.events, &stretches[number], &mut shares[number]);
             }
         }
         Ok(shares
@@ -66,7 +51,7 @@ impl Blame<'_> {
             .collect())
     }
 
-    fn add(&self, events: &[Event], stretch: &Stretch, shares: &mut BTreeMap<u32, Share>) {
+    fn share(&self, events: &[Event], stretch: &Stretch, shares: &mut BTreeMap<u32, Share>) {
         for event in events {
             // As in the frame table: behind the mark at the start, up to the one at the end.
             if event.key() < stretch.start || event.key() > stretch.end {
@@ -107,15 +92,4 @@ impl Blame<'_> {
         });
         sites
     }
-}
-
-/// Whether a chunk may hold events of a stretch. Its keys lie between the end of the
-/// record before its first, and the same of the next chunk; a call that a signal
-/// handler interrupted may begin earlier, by less than its own length.
-fn overlaps(chunk: &ChunkEntry, next: Option<&ChunkEntry>, stretch: &Stretch) -> bool {
-    let header = &chunk.header;
-    let follows =
-        next.filter(|n| (n.header.thread, n.header.nested) == (header.thread, header.nested));
-    let end = follows.map_or(u64::MAX, |next| next.header.first_key);
-    header.thread == stretch.thread && header.first_key <= stretch.end && end >= stretch.start
 }

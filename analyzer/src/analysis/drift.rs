@@ -1,16 +1,12 @@
 //! Drift: what calls and frames cost in the first tenth of a loop's frames against the last.
 //!
-//! A second look at the trace, of the chunks that overlap these frames. Each tenth is cut
-//! into batches; how much their means scatter is the noise of the tenth's mean, however
-//! uneven or correlated single calls are.
+//! Each tenth is cut into batches; how much their means scatter is the noise of the tenth's
+//! mean, however uneven or correlated single calls are.
 
-use super::clock::Times;
-use super::recording::CostModel;
-use super::sites::Sites;
+use super::second_look::SecondLook;
 use super::values::{Drift, DriftRow, FrameRow};
 use crate::facts::{FrameFacts, LoopFacts};
-use crate::replay::Dense;
-use heapreel_format::{ChunkEntry, DecodedChunk, Event, EventKind, ReadError, Trace};
+use heapreel_format::{DecodedChunk, Event, EventKind, ReadError};
 use std::collections::BTreeMap;
 
 /// With fewer frames outside of phases a tenth says nothing.
@@ -28,18 +24,9 @@ pub const DRIFT_FACTOR: f64 = 1.2;
 /// PERF: some million events, so the second look takes at most some tenths of a second.
 const MAX_CHUNKS: usize = 256;
 
-/// What the look at the trace needs.
-pub(crate) struct Drifting<'a> {
-    pub(crate) trace: &'a Trace,
-    pub(crate) dense: &'a Dense,
-    pub(crate) sites: &'a Sites,
-    pub(crate) times: Times,
-    pub(crate) cost: CostModel,
-}
-
-impl Drifting<'_> {
+impl SecondLook<'_> {
     /// The drift over a loop's frames; empty where it has too few.
-    pub(crate) fn of(&self, facts: &LoopFacts, rows: &[FrameRow]) -> Result<Drift, ReadError> {
+    pub(crate) fn drift(&self, facts: &LoopFacts, rows: &[FrameRow]) -> Result<Drift, ReadError> {
         let frames = facts.frames.iter().zip(rows);
         let steady: Vec<_> = frames.filter(|(_, row)| !row.in_phase).collect();
         if steady.len() < MIN_FRAMES {
@@ -54,14 +41,14 @@ impl Drifting<'_> {
             }
             if self.trace.header().settings.latency {
                 let frames: Vec<_> = frames.iter().map(|(facts, _)| *facts).collect();
-                self.look(tenth, &frames, &mut costs)?;
+                self.add_tenth(tenth, &frames, &mut costs)?;
             }
         }
-        Ok(self.value(count as u64, &costs))
+        Ok(self.compared(count as u64, &costs))
     }
 
     /// Adds the calls in some frames.
-    fn look(
+    fn add_tenth(
         &self,
         tenth: usize,
         frames: &[&FrameFacts],
@@ -72,22 +59,19 @@ impl Drifting<'_> {
         };
         let chunks = self.trace.chunks();
         let overlapping: Vec<_> = (0..chunks.len())
-            .filter(|at| overlaps(&chunks[*at], chunks.get(at + 1), first.start, last.end))
+            .filter(|at| self.overlaps(*at, first.start, last.end))
             .collect();
         let step = overlapping.len().div_ceil(MAX_CHUNKS).max(1);
         let mut decoded = DecodedChunk::default();
         for at in overlapping.into_iter().step_by(step) {
-            match self.trace.decode_into(&chunks[at], &mut decoded) {
-                Ok(()) => self.add(tenth, frames, &decoded.events, costs),
-                // Counted where the whole trace was read.
-                Err(ReadError::ChunkDamaged { .. }) => {}
-                Err(error) => return Err(error),
+            if self.decode(&chunks[at], &mut decoded)? {
+                self.add_calls(tenth, frames, &decoded.events, costs);
             }
         }
         Ok(())
     }
 
-    fn add(&self, tenth: usize, frames: &[&FrameFacts], events: &[Event], costs: &mut Costs) {
+    fn add_calls(&self, tenth: usize, frames: &[&FrameFacts], events: &[Event], costs: &mut Costs) {
         for event in events {
             let key = event.key();
             let after = frames.partition_point(|frame| frame.start <= key);
@@ -109,7 +93,7 @@ impl Drifting<'_> {
         }
     }
 
-    fn value(&self, frames: u64, costs: &Costs) -> Drift {
+    fn compared(&self, frames: u64, costs: &Costs) -> Drift {
         let row = |cost: &Cost| cost.row(|ticks| self.cost.mean_nanos(&self.times, ticks));
         let of_site = |(site, cost): (&u32, &Cost)| {
             let site = Some(*site);
@@ -163,18 +147,19 @@ impl Cost {
         let unit = nanos(first.max(last)) / first.max(last).max(f64::MIN_POSITIVE);
         let (first_mean, last_mean) = (nanos(first), nanos(last));
         let noise = first_noise.hypot(last_noise) * unit;
-        let factor = last_mean / first_mean.max(f64::MIN_POSITIVE);
-        let change = (last_mean - first_mean).abs();
-        let by_factor = !(1.0 / DRIFT_FACTOR..=DRIFT_FACTOR).contains(&factor);
-        Some(DriftRow {
+        let mut row = DriftRow {
             site: None,
             first_calls,
             last_calls,
             first_mean_nanos: first_mean,
             last_mean_nanos: last_mean,
             noise_nanos: noise,
-            drifts: change > DRIFT_NOISE * noise && by_factor && first_mean > 0.0,
-        })
+            drifts: false,
+        };
+        let change = (last_mean - first_mean).abs();
+        let by_factor = !(1.0 / DRIFT_FACTOR..=DRIFT_FACTOR).contains(&row.factor());
+        row.drifts = change > DRIFT_NOISE * noise && by_factor && first_mean > 0.0;
+        Some(row)
     }
 }
 
@@ -200,15 +185,6 @@ fn mean(batches: &[(u64, u64)]) -> Option<(u64, f64, f64)> {
 /// The batch of the frame at this place among `count`.
 fn batch(at: usize, count: usize) -> usize {
     at * BATCHES / count.max(1)
-}
-
-/// Whether a chunk may hold events from `start` to `end`; see `blame`.
-fn overlaps(chunk: &ChunkEntry, next: Option<&ChunkEntry>, start: u64, end: u64) -> bool {
-    let header = &chunk.header;
-    let follows =
-        next.filter(|n| (n.header.thread, n.header.nested) == (header.thread, header.nested));
-    let last = follows.map_or(u64::MAX, |next| next.header.first_key);
-    header.first_key <= end && last >= start
 }
 
 impl DriftRow {

@@ -12,6 +12,7 @@ mod loops;
 pub(crate) mod naming;
 mod plumbing;
 mod recording;
+mod second_look;
 mod sites;
 mod spikes;
 mod stats;

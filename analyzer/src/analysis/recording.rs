@@ -65,7 +65,7 @@ impl CostModel {
 
     /// One latency less the clock's part.
     pub(crate) fn latency_nanos(&self, times: &Times, ticks: f64) -> u64 {
-        times.nanos_f64((ticks - self.clock).max(0.0)).round() as u64
+        self.mean_nanos(times, ticks).round() as u64
     }
 
     /// A mean of latencies less the clock's part.

@@ -55,14 +55,15 @@ impl Bursts {
             .sum::<f64>()
             / counts.len() as f64;
         let mut sorted = counts.to_vec();
-        sorted.sort_unstable_by(|a, b| b.cmp(a));
-        let top: u64 = sorted[..counts.len().div_ceil(100)].iter().sum();
+        sorted.sort_unstable();
+        let top: u64 = sorted.iter().rev().take(counts.len().div_ceil(100)).sum();
+        let most = sorted[sorted.len() - 1];
         Bursts {
             fano_factor: variance / mean,
             share_of_top_percent: top as f64 / total,
-            max_over_median: match median(counts.to_vec()) {
+            max_over_median: match sorted[rank(sorted.len(), 0.5)] {
                 0 => None,
-                median => Some(sorted[0] as f64 / median as f64),
+                median => Some(most as f64 / median as f64),
             },
             frames_without: counts.iter().filter(|count| **count == 0).count() as u64,
         }

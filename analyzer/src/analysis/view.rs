@@ -1,12 +1,12 @@
 //! Puts names and units to what a replay found.
 
-use super::blame::{Blame, Stretch};
+use super::blame::Stretch;
 use super::clock::Times;
-use super::drift::Drifting;
 use super::health::{self, ReplayFaults};
 use super::leaks::{LeakWord, leaks};
 use super::loops::{LoopMaker, frame_at};
 use super::recording::CostModel;
+use super::second_look::SecondLook;
 use super::sites::Sites;
 use super::spikes::{Basis, spikes};
 use super::threads::{thread_name, threads};
@@ -220,14 +220,8 @@ impl Source<'_> {
             })
         });
         let stretches: Vec<_> = stretches.collect();
-        let blame = Blame {
-            trace: self.trace,
-            dense: self.dense,
-            sites: &self.sites,
-            times: self.times,
-            cost: self.cost,
-        };
-        for (spike, sites) in spikes.iter_mut().zip(blame.shares(&stretches)?) {
+        let shares = self.second_look().shares(&stretches)?;
+        for (spike, sites) in spikes.iter_mut().zip(shares) {
             spike.sites = sites;
             spike.sites.truncate(findings::SITES_OF_A_SPIKE);
         }
@@ -240,14 +234,17 @@ impl Source<'_> {
         let (Some(main), Some(facts)) = (loops.first(), facts) else {
             return Ok(Drift::default());
         };
-        let drifting = Drifting {
+        self.second_look().drift(facts, &main.frames)
+    }
+
+    fn second_look(&self) -> SecondLook<'_> {
+        SecondLook {
             trace: self.trace,
             dense: self.dense,
             sites: &self.sites,
             times: self.times,
             cost: self.cost,
-        };
-        drifting.of(facts, &main.frames)
+        }
     }
 
     fn live_curve(&self) -> Vec<CurvePoint> {
