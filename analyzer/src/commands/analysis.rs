@@ -30,6 +30,14 @@ fn failed(path: &Path, error: &AnalysisError) -> anyhow::Error {
     anyhow!("{}: {error}", path.display())
 }
 
+/// The rows that `--limit` allows: 0 is all.
+pub fn row_limit(limit: usize) -> usize {
+    match limit {
+        0 => usize::MAX,
+        limit => limit,
+    }
+}
+
 /// Prints a document on stdout, with colours only for a terminal that wants them.
 pub fn print(document: &Document) -> anyhow::Result<()> {
     print_text(&text(document, wants_colour()))

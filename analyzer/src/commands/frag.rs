@@ -99,11 +99,7 @@ fn choice(args: &Args) -> anyhow::Result<Choice> {
     } else {
         ModelName::Recorded
     };
-    let mut choices = args.models.choices(&[default])?;
-    if choices.len() > 1 {
-        bail!("frag shows one model; --model names {}", choices.len());
-    }
-    choices.pop().ok_or_else(|| anyhow!("no model"))
+    args.models.only("frag shows one model", default)
 }
 
 fn one(args: &Args, trace: &Path) -> anyhow::Result<ExitCode> {

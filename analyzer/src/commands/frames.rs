@@ -1,6 +1,6 @@
 //! `heapreel frames`: game frames with their allocations and times.
 
-use super::analysis::{choose_loop, finish, load, print, print_json, print_text};
+use super::analysis::{choose_loop, finish, load, print, print_json, print_text, row_limit};
 use heapreel_analyzer::place::{FrameRange, Span};
 use heapreel_analyzer::report::{FrameSort, frames_csv, frames_document};
 use heapreel_analyzer::{FrameRow, LoopAnalysis, Options};
@@ -93,8 +93,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let game_loop = choose_loop(&analysis, args.game_loop.as_deref())?;
     let mut rows = chosen(&args, game_loop);
     let limit = match args.limit {
-        Some(0) => usize::MAX,
-        Some(limit) => limit,
+        Some(limit) => row_limit(limit),
         None if args.csv || args.json => usize::MAX,
         None => TABLE_ROWS,
     };

@@ -1,6 +1,6 @@
 //! `heapreel leaks`: what was never given back, by call site.
 
-use super::analysis::{finish, load, print, print_json};
+use super::analysis::{finish, load, print, print_json, row_limit};
 use heapreel_analyzer::place::Place;
 use heapreel_analyzer::report::leaks_document;
 use heapreel_analyzer::{Analysis, LeakSite, Options, Site};
@@ -65,15 +65,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..Options::default()
     };
     let analysis = load(&args.trace, &options)?;
-    let limit = if args.limit == 0 {
-        usize::MAX
-    } else {
-        args.limit
-    };
     if args.json {
         print_json(&json(&analysis))?;
     } else {
-        print(&leaks_document(&analysis, limit))?;
+        print(&leaks_document(&analysis, row_limit(args.limit)))?;
     }
     Ok(finish(&analysis))
 }

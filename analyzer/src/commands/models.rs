@@ -52,6 +52,19 @@ impl ModelArgs {
         Ok(choices)
     }
 
+    /// The one model that is asked for; `default` where none is. `what` begins the sentence
+    /// that says why there may not be more.
+    ///
+    /// # Errors
+    ///
+    /// Several models.
+    pub fn only(&self, what: &str, default: ModelName) -> anyhow::Result<Choice> {
+        match <[Choice; 1]>::try_from(self.choices(&[default])?) {
+            Ok([choice]) => Ok(choice),
+            Err(choices) => bail!("{what}; --model names {}", choices.len()),
+        }
+    }
+
     /// The parameters and the layout: those of the file, then those of --set.
     ///
     /// # Errors

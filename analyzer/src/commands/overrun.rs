@@ -3,7 +3,6 @@
 use super::analysis::{finish_trace, print, print_json};
 use super::models::{ModelArgs, Stage};
 use super::moment::MomentArgs;
-use anyhow::{anyhow, bail};
 use heapreel_analyzer::fragmentation::TraceNames;
 use heapreel_analyzer::overrun::{Overrun, look_up};
 use heapreel_analyzer::report::overrun_document;
@@ -43,11 +42,9 @@ fn address(text: &str) -> Result<u64, String> {
 
 /// Looks the address up.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut choices = args.models.choices(&[ModelName::Recorded])?;
-    if choices.len() > 1 {
-        bail!("an address is one model's; --model names {}", choices.len());
-    }
-    let choice = choices.pop().ok_or_else(|| anyhow!("no model"))?;
+    let choice = args
+        .models
+        .only("an address is one model's", ModelName::Recorded)?;
     let configuration = args.models.configuration()?;
     let stage = Stage::open(&args.trace)?;
     let (run, books) =

@@ -1,9 +1,8 @@
 //! `heapreel sharing`: cache lines that threads share, and what blocks touch.
 
-use super::analysis::{finish_trace, print, print_json};
+use super::analysis::{finish_trace, print, print_json, row_limit};
 use super::models::{ModelArgs, Stage};
 use super::moment::MomentArgs;
-use anyhow::{anyhow, bail};
 use heapreel_analyzer::fragmentation::TraceNames;
 use heapreel_analyzer::report::sharing_document;
 use heapreel_analyzer::sharing::{Sharing, sharing};
@@ -51,11 +50,9 @@ fn line(text: &str) -> Result<u64, String> {
 
 /// Shows what is shared.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut choices = args.models.choices(&[ModelName::Recorded])?;
-    if choices.len() > 1 {
-        bail!("sharing shows one model; --model names {}", choices.len());
-    }
-    let choice = choices.pop().ok_or_else(|| anyhow!("no model"))?;
+    let choice = args
+        .models
+        .only("sharing shows one model", ModelName::Recorded)?;
     let configuration = args.models.configuration()?;
     let stage = Stage::open(&args.trace)?;
     let (run, books) = args
@@ -70,11 +67,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         print_json(&sharing)?;
     } else {
-        let limit = match args.limit {
-            0 => usize::MAX,
-            limit => limit,
-        };
-        print(&sharing_document(&sharing, limit))?;
+        print(&sharing_document(&sharing, row_limit(args.limit)))?;
     }
     Ok(finish_trace(&stage.file, &stage.trace))
 }

@@ -39,10 +39,9 @@ pub struct Args {
 
 /// Replays all combinations.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let choices = args.models.choices(&[ModelName::Virtual])?;
-    let [choice] = choices.as_slice() else {
-        bail!("sweep varies one model; --model names {}", choices.len());
-    };
+    let choice = args
+        .models
+        .only("sweep varies one model", ModelName::Virtual)?;
     let combined = combinations(&args.vary);
     if combined.len() > MOST {
         bail!(
@@ -52,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let configuration = args.models.configuration()?;
     let stage = Stage::open(&args.trace)?;
-    let swept = sweep(&stage, choice, &configuration, combined)?;
+    let swept = sweep(&stage, &choice, &configuration, combined)?;
     if args.json {
         print_json(&swept)?;
     } else {
