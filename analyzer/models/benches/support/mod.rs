@@ -126,12 +126,7 @@ fn keep_books(ledger: &mut Ledger, events: &[Event]) {
         for event in events {
             match *event {
                 Event::Allocate(id, size, at) => {
-                    let request = Request {
-                        size: u64::from(size),
-                        align: 0,
-                        zeroed: false,
-                    };
-                    let _ = ledger.allocate(&at, id, request);
+                    let _ = ledger.allocate(&at, id, request(size));
                 }
                 Event::Reallocate(id, size, at) => {
                     let _ = ledger.reallocate(&at, id, u64::from(size));
@@ -161,12 +156,7 @@ fn replay(model: &mut dyn Model, events: &[Event]) -> u64 {
         for event in events {
             match *event {
                 Event::Allocate(id, size, at) => {
-                    let request = Request {
-                        size: u64::from(size),
-                        align: 0,
-                        zeroed: false,
-                    };
-                    failures += u64::from(model.allocate(&at, id, request).is_err());
+                    failures += u64::from(model.allocate(&at, id, request(size)).is_err());
                 }
                 Event::Reallocate(id, size, at) => {
                     failures += u64::from(model.reallocate(&at, id, u64::from(size)).is_err());
@@ -177,6 +167,14 @@ fn replay(model: &mut dyn Model, events: &[Event]) -> u64 {
         }
     }
     failures
+}
+
+fn request(size: u32) -> Request {
+    Request {
+        size: u64::from(size),
+        align: 0,
+        zeroed: false,
+    }
 }
 
 /// The blocks that some events free or resize.
