@@ -154,11 +154,12 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn flag(name: &str, otherwise: bool) -> bool {
-    match variable(name).as_deref() {
-        None => otherwise,
-        Some("0" | "no" | "off" | "false") => false,
-        Some(_) => true,
-    }
+    variable(name).map_or(otherwise, |word| !is_off(word.as_bytes()))
+}
+
+/// Whether this is how a switch is turned off in the environment.
+pub fn is_off(word: &[u8]) -> bool {
+    matches!(word, b"0" | b"no" | b"off" | b"false")
 }
 
 /// `5us`, `20µs`, `3ms`, `1s`, `800ns`.

@@ -1,6 +1,7 @@
 //! For the preload library: the recorder without Rust's types around it.
 
 pub use crate::backtrace::CallSite;
+pub use crate::config::is_off;
 pub use crate::hooks::{Wanted, active, allocate, deallocate, fork_child, reallocate};
 pub use crate::private_heap::PrivateHeap;
 pub use crate::session::Origin;

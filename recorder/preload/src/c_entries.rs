@@ -99,7 +99,7 @@ pub(crate) fn held(block: Block) -> usize {
 const OS_PAGE: usize = 4096;
 
 #[inline(always)]
-fn acquire(
+pub(crate) fn acquire(
     site: CallSite,
     entry: Entry,
     size: usize,

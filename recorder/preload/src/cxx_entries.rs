@@ -4,11 +4,11 @@
 //! where the program has one, else when a plug-in that brings one first calls.
 #![expect(unsafe_code, reason = "exported allocation functions")]
 
-use crate::c_entries::held;
+use crate::c_entries::{acquire, held};
 use crate::next::{self, Next};
 use crate::shim::entry;
 use crate::{callers, cxx_runtime, message};
-use heapreel::raw::{self, CallSite, Entry, Wanted};
+use heapreel::raw::{self, CallSite, Entry};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -77,7 +77,7 @@ macro_rules! new {
         new!($entry, $size, 0)
     };
     ($entry:ident, $size:ident, $align:expr) => {
-        |site, inner| acquire(site, Entry::$entry, $size, $align, inner)
+        |site, inner| acquire(site, Entry::$entry, $size, $align, false, inner)
     };
 }
 
@@ -124,24 +124,6 @@ operators! {
         { _ = (align, tag); give_back(block) }, delete!(DeleteAligned, block);
     _ZdaPvSt11align_val_tRKSt9nothrow_t, c"_ZdaPvSt11align_val_tRKSt9nothrow_t", (block, align, tag), 3,
         { _ = (align, tag); give_back(block) }, delete!(DeleteArrayAligned, block);
-}
-
-#[inline(always)]
-fn acquire(
-    site: CallSite,
-    entry: Entry,
-    size: usize,
-    align: usize,
-    inner: impl FnOnce() -> Block,
-) -> Block {
-    let wanted = Wanted {
-        entry,
-        size,
-        align,
-        zeroed: false,
-    };
-    // SAFETY: `inner` is the next operator new.
-    unsafe { raw::allocate(wanted, site, held, inner) }
 }
 
 #[inline(always)]

@@ -93,7 +93,8 @@ pub(crate) fn value(name: &str) -> &'static [u8] {
 
 /// Whether a switch that is off by default was turned on.
 pub(crate) fn is_set(name: &str) -> bool {
-    !matches!(value(name), b"" | b"0" | b"no" | b"off" | b"false")
+    let word = value(name);
+    !word.is_empty() && !raw::is_off(word)
 }
 
 /// The entries of an environment.

@@ -12,7 +12,7 @@ use std::sync::atomic::{
 
 /// Words of a line that are no totals which only grow.
 const LIVE: usize = 5;
-const SLOWEST: usize = 7;
+pub(super) const SLOWEST: usize = 7;
 
 /// Figures of one segment, in the order of [`Line::words`].
 pub(super) type Figures = [u64; 8];
@@ -114,13 +114,20 @@ fn take_line(index: usize, stamp: u64) {
 fn sum_of_threads(index: usize, stamp: u64) -> Figures {
     let mut sum: Figures = [0; 8];
     for line in all().filter_map(|counters| counters.lines.get(index)) {
-        let figures = figures(line);
-        for (to, from) in sum.iter_mut().zip(figures).take(SLOWEST) {
-            *to = to.wrapping_add(from);
-        }
-        sum[SLOWEST] = sum[SLOWEST].max(slowest_in(figures[SLOWEST], stamp));
+        let mut figures = figures(line);
+        figures[SLOWEST] = slowest_in(figures[SLOWEST], stamp);
+        add(&mut sum, &figures);
     }
     sum
+}
+
+/// Adds figures up; of two slowest calls the slower one counts.
+pub(super) fn add(sum: &mut Figures, figures: &Figures) {
+    let slowest = sum[SLOWEST].max(figures[SLOWEST]);
+    for (to, from) in sum.iter_mut().zip(figures) {
+        *to = to.wrapping_add(*from);
+    }
+    sum[SLOWEST] = slowest;
 }
 
 pub(super) fn figures(line: &Line) -> Figures {

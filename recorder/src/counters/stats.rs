@@ -100,13 +100,7 @@ impl Stats {
     fn of(frames: u64, frame_time: Duration, lines: [Figures; LINES]) -> Stats {
         let mut total: Figures = [0; 8];
         for figures in &lines {
-            for (word, (to, from)) in total.iter_mut().zip(figures).enumerate() {
-                *to = if word == 7 {
-                    (*to).max(*from)
-                } else {
-                    to.wrapping_add(*from)
-                };
-            }
+            frame::add(&mut total, figures);
         }
         Stats {
             frames,
@@ -186,7 +180,7 @@ fn lines_of(counters: &Counters) -> [Figures; LINES] {
         let now = frame::figures(&counters.lines[line]);
         let before = frame::figures(&counters.before[line]);
         from_fn(|word| match word {
-            7 => frame::slowest_in(now[word], stamp),
+            frame::SLOWEST => frame::slowest_in(now[word], stamp),
             _ => now[word].wrapping_sub(before[word]),
         })
     })
