@@ -21,6 +21,7 @@ use crate::varint;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// The cause of damage where a write was not finished.
@@ -706,6 +707,18 @@ impl Trace {
             return self;
         }
         let remains = Remains::of(&spill);
+        self.health.running = process_runs(
+            spill
+                .header()
+                .pid
+                .load(std::sync::atomic::Ordering::Relaxed),
+        );
+        self.add(remains);
+        self
+    }
+
+    /// Adds what a spill held to what the file has.
+    fn add(&mut self, remains: Remains) {
         self.take_definitions(&remains.definitions);
         for (index, buffer) in remains.buffers.iter().enumerate() {
             self.chunks.push(spill_entry(index, buffer));
@@ -716,12 +729,6 @@ impl Trace {
         self.health.unwinds_checked = self.health.unwinds_checked.max(remains.unwinds_checked);
         self.health.unwinds_differing =
             self.health.unwinds_differing.max(remains.unwinds_differing);
-        self.health.running = process_runs(
-            spill
-                .header()
-                .pid
-                .load(std::sync::atomic::Ordering::Relaxed),
-        );
         if self.health.ended.is_none() && !self.health.running {
             self.health.ended = Some(Ended::Unknown);
         }
@@ -734,7 +741,66 @@ impl Trace {
         self.health.damage.retain(|damage| damage.cause != TORN);
         self.spill = remains.buffers;
         self.arrange();
-        self
+        self.regain();
+    }
+
+    /// What the trace could not take and a buffer of the spill still holds is not lost: a
+    /// buffer that its thread had not left when the program ended stays as it was.
+    fn regain(&mut self) {
+        for at in 0..self.chunks.len() {
+            let entry = self.chunks[at];
+            let Place::Spill(index) = entry.place else {
+                continue;
+            };
+            let header = &entry.header;
+            let stream = (header.thread, header.nested);
+            let behind = header.first_number.saturating_add(header.count.into());
+            let held = header.first_number.saturating_add(entry.skip.into())..behind;
+            let before = (stream.0, stream.1, 0)..(stream.0, stream.1, held.end);
+            let dropped = self.definitions.dropped.range(before);
+            let starts: Vec<u64> = dropped
+                .filter(|((.., first), (records, _))| first.saturating_add(*records) > held.start)
+                .map(|((.., first), _)| *first)
+                .collect();
+            if starts.is_empty() {
+                continue;
+            }
+            let events = self.spill[index].events();
+            for first in starts {
+                self.regain_from(stream, first, &held, &events);
+            }
+        }
+    }
+
+    /// Takes the records that a buffer holds of a stream, of which some are events, out of the
+    /// dropped stretch from `first` on.
+    fn regain_from(
+        &mut self,
+        stream: StreamKey,
+        first: u64,
+        held: &Range<u64>,
+        events_held: &[u64],
+    ) {
+        let key = |first| (stream.0, stream.1, first);
+        let (records, events) = self.definitions.dropped[&key(first)];
+        let behind = first.saturating_add(records);
+        let both = first.max(held.start)..behind.min(held.end);
+        self.definitions.dropped.remove(&key(first));
+        let before = |end| events_held.partition_point(|number| *number < end) as u64;
+        let regained = events.min(before(both.end) - before(both.start));
+        // A buffer's part is a stretch's end, so that all that is left is in front of it.
+        let mut left = events - regained;
+        for (first, records) in [(first, both.start - first), (both.end, behind - both.end)] {
+            if records > 0 {
+                let known = (records, left.min(records));
+                left -= known.1;
+                self.definitions.dropped.insert(key(first), known);
+            }
+        }
+        self.health.lost_events = self.health.lost_events.saturating_sub(regained);
+        if let Some(thread) = self.definitions.threads.get_mut(&stream.0) {
+            thread.lost = thread.lost.saturating_sub(regained);
+        }
     }
 
     /// Puts streams in order, drops what stands twice, counts what is missing.
@@ -806,6 +872,9 @@ impl Trace {
     }
 }
 
+/// A thread, and whether it is the stream of its signal handlers.
+type StreamKey = (ThreadId, bool);
+
 /// Lets a trait object be passed where `impl ReadAt` is asked for.
 struct SourceRef<'a>(&'a dyn ReadAt);
 
@@ -868,4 +937,68 @@ fn process_runs(pid: u32) -> bool {
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.chars().next());
     !matches!(state, Some('Z' | 'X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{DeltaState, MAX_EVENT_BYTES, RecordWriter};
+    use crate::event::EventKind;
+    use crate::testing::{TraceBuilder, blank};
+    use crate::writer::encode_definition;
+
+    /// A buffer with allocations of thread 1, the first one having this number.
+    fn buffer(first_number: u64, count: u32) -> SpillBuffer {
+        let mut state = DeltaState::default();
+        let mut records = Vec::new();
+        for at in 0..u64::from(count) {
+            let event = Event {
+                address: 0x1000 + at * 64,
+                size: 16,
+                ..blank(1, 5_000 + at * 10, 5_001 + at * 10, EventKind::Alloc)
+            };
+            let mut room = [0; MAX_EVENT_BYTES];
+            let length = RecordWriter::new(&mut room).event(&mut state, &event);
+            records.extend_from_slice(&room[..length]);
+        }
+        SpillBuffer {
+            thread: ThreadId(1),
+            nested: false,
+            first_number,
+            count,
+            base: ChunkBase::default(),
+            records,
+        }
+    }
+
+    #[test]
+    fn what_a_buffer_still_holds_is_not_lost() {
+        let file = TraceBuilder::new()
+            .alloc(1, 2_000, 2_010, 0x100, 8, 0)
+            .ended(None)
+            .bytes();
+        let mut trace = Trace::from_bytes(file).unwrap();
+        // The file has record 0. The trace could take none of 1 to 99, of which the thread's
+        // buffer has the last 40.
+        let mut definitions = Vec::new();
+        let dropped = Definition::Dropped {
+            id: ThreadId(1),
+            nested: false,
+            first: 1,
+            records: 99,
+            events: 99,
+        };
+        encode_definition(&dropped, &mut definitions).unwrap();
+        trace.add(Remains {
+            buffers: vec![buffer(60, 40)],
+            definitions,
+            ..Remains::default()
+        });
+        assert_eq!(trace.health().from_spill, 40);
+        assert_eq!(trace.health().lost_events, 59);
+        assert_eq!(trace.health().missing_records, 0);
+        assert_eq!(trace.definitions().threads[&ThreadId(1)].lost, 59);
+        let left: Vec<_> = trace.definitions().dropped.iter().collect();
+        assert_eq!(left, [(&(ThreadId(1), false, 1), &(59, 59))]);
+    }
 }

@@ -27,6 +27,19 @@ pub struct SpillBuffer {
     pub records: Vec<u8>,
 }
 
+impl SpillBuffer {
+    /// Numbers of those records that are events, in order.
+    pub(crate) fn events(&self) -> Vec<u64> {
+        let mut decoder = Decoder::new(&self.records, self.thread, self.base);
+        let records = std::iter::from_fn(|| decoder.next()).take(self.count as usize);
+        let numbered = records.enumerate();
+        let events = numbered.filter(|(_, record)| matches!(record, StreamRecord::Event(_)));
+        events
+            .map(|(at, _)| self.first_number.saturating_add(at as u64))
+            .collect()
+    }
+}
+
 /// A release that had begun when the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
