@@ -5,13 +5,14 @@
 use crate::os::{clock, memory, process};
 use crate::session::{Session, StartError};
 use crate::thread;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use heapreel_format::spill::{Drain, SpillMap};
 use heapreel_format::{Definition, Ended, FileHeader, TraceFile, WriteError};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Release};
 use std::time::{Duration, Instant};
 
 /// Between two looks at the spill. A fully loaded game fills its 64 MiB in no less
@@ -29,6 +30,8 @@ struct Running {
 }
 
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
+/// 1 from when the end was told, which the thread waits for.
+static ENDING: AtomicU32 = AtomicU32::new(0);
 
 /// Starts the thread that creates the trace file and fills it; waits until it has begun.
 pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<(), StartError> {
@@ -38,6 +41,7 @@ pub(crate) fn start(session: &'static Session, header: &FileHeader) -> Result<()
         path: path.clone(),
         source,
     };
+    ENDING.store(0, Release);
     let (end, ends) = bounded(1);
     let (began, has_begun) = bounded(1);
     let shown = path.clone();
@@ -98,7 +102,8 @@ fn spawn(work: Box<Work>) -> io::Result<libc::pthread_t> {
     Err(io::Error::from_raw_os_error(refused))
 }
 
-/// Waits by looking now and then: a blocking channel keeps something for each thread, too.
+/// Waits by looking now and then: a blocking channel keeps something for each thread, in a
+/// block of the C library's, which makes a heap of 64 MiB of addresses for a new thread.
 fn wait_for(begun: &Receiver<io::Result<()>>) -> io::Result<()> {
     loop {
         match begun.try_recv() {
@@ -145,6 +150,8 @@ pub(crate) fn finish(ended: Ended) {
     let running = RUNNING.lock().ok().and_then(|mut running| running.take());
     if let Some(Running { thread, end }) = running {
         _ = end.send(ended);
+        ENDING.store(1, Release);
+        process::wake(&ENDING);
         // SAFETY: a thread of ours that nobody else joins.
         unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
     }
@@ -162,10 +169,11 @@ fn drain_until_end(mut drain: Drain<TraceFile>, ends: &Receiver<Ended>, spill: &
     let mut complaint = Complaint::default();
     let mut pairs = Duration::ZERO;
     loop {
-        let ended = match ends.recv_timeout(PAUSE) {
+        process::wait_while(&ENDING, 0, PAUSE);
+        let ended = match ends.try_recv() {
             Ok(ended) => Some(ended),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Ended::Unknown),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Ended::Unknown),
         };
         let partial = ended.is_some() || last_partial.elapsed() >= PARTIAL;
         if partial {

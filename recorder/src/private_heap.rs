@@ -16,6 +16,8 @@ use std::sync::atomic::{
 
 /// Address space for blocks; touched pages only cost memory.
 const RANGE_BYTES: usize = 64 << 20;
+/// A range that is shorter than this serves nobody.
+const LEAST_RANGE: u64 = 256 << 10;
 /// Classes of 16, 32, … bytes.
 const SMALLEST_LOG2: u32 = 4;
 const CLASSES: usize = 19;
@@ -25,6 +27,8 @@ const LARGEST: usize = 1 << (SMALLEST_LOG2 as usize + CLASSES - 1);
 #[derive(Debug)]
 pub struct PrivateHeap {
     range: AtomicPtr<u8>,
+    /// The range's length in bytes; 0 until it is reserved.
+    length: AtomicUsize,
     used: AtomicUsize,
     free: [FreeList; CLASSES],
 }
@@ -99,6 +103,7 @@ impl PrivateHeap {
     pub const fn new() -> PrivateHeap {
         PrivateHeap {
             range: AtomicPtr::new(null_mut()),
+            length: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
             free: [const { FreeList::new() }; CLASSES],
         }
@@ -113,7 +118,7 @@ impl PrivateHeap {
     #[inline(always)]
     pub(crate) fn owns(&self, block: *mut u8) -> bool {
         let range = self.range.load(Relaxed);
-        !range.is_null() && block.addr().wrapping_sub(range.addr()) < RANGE_BYTES
+        !range.is_null() && block.addr().wrapping_sub(range.addr()) < self.length.load(Relaxed)
     }
 
     /// Puts a block of the range back.
@@ -128,17 +133,21 @@ impl PrivateHeap {
     }
 
     /// The range, reserved at the first call; null where the kernel refuses, or where the
-    /// program has address space only by measure: there each block is a mapping.
+    /// program has hardly any address space. Where that is limited, the range is a sixteenth
+    /// of what is left: a thread of ours that has to ask the program's allocator makes that
+    /// reserve a heap of 64 MiB for it.
     fn range(&self) -> *mut u8 {
         let range = self.range.load(Acquire);
         if !range.is_null() {
             return range;
         }
-        let left = crate::os::limits::address_space_left();
-        if left.is_some_and(|left| left < 16 * RANGE_BYTES as u64) {
+        let left = crate::os::limits::address_space_left().unwrap_or(u64::MAX);
+        let bytes = (left / 16).min(RANGE_BYTES as u64);
+        if bytes < LEAST_RANGE {
             return null_mut();
         }
-        let new = map(RANGE_BYTES);
+        let bytes = bytes as usize & !(OS_PAGE - 1);
+        let new = map(bytes);
         if new.is_null() {
             return null_mut();
         }
@@ -146,10 +155,13 @@ impl PrivateHeap {
             .range
             .compare_exchange(null_mut(), new, AcqRel, Acquire)
         {
-            Ok(_) => new,
+            Ok(_) => {
+                self.length.store(bytes, Release);
+                new
+            }
             Err(first) => {
                 // SAFETY: mapped just above, and seen by nobody.
-                unsafe { libc::munmap(new.cast(), RANGE_BYTES) };
+                unsafe { libc::munmap(new.cast(), bytes) };
                 first
             }
         }
@@ -164,11 +176,13 @@ impl PrivateHeap {
             return block;
         }
         let range = self.range();
+        // Still 0 where another thread is just about to set it: then it serves nobody yet.
+        let length = self.length.load(Acquire);
         let bytes = 1 << (SMALLEST_LOG2 as usize + class);
         // A block of 2^n bytes that starts at a multiple of them is aligned to them.
         let take = |used: usize| {
             let start = used.next_multiple_of(bytes);
-            (start + bytes <= RANGE_BYTES).then_some(start + bytes)
+            (start + bytes <= length).then_some(start + bytes)
         };
         match self.used.fetch_update(Relaxed, Relaxed, take) {
             // SAFETY: [start, start + bytes) lies in the range and was taken by nobody else.

@@ -3,6 +3,7 @@
 
 use super::confined::{Deed, can};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 /// This process's id, asked from the kernel: a cached one is wrong after a raw fork. 0 where
 /// a filter of system calls refuses to tell.
@@ -130,6 +131,37 @@ pub(crate) fn nap(micros: u32) {
     };
     // SAFETY: reads a local; an interrupted sleep is only shorter.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}
+
+/// Waits until [`wake`] is called on a word that is no longer `value`, or so long at most.
+pub(crate) fn wait_while(word: &AtomicU32, value: u32, longest: Duration) {
+    let time = libc::timespec {
+        tv_sec: longest.as_secs() as libc::time_t,
+        tv_nsec: i64::from(longest.subsec_nanos()),
+    };
+    // SAFETY: the kernel reads an aligned word and a local (futex(2)).
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            &raw const time,
+        )
+    };
+}
+
+/// Ends the waiting of those who wait on this word.
+pub(crate) fn wake(word: &AtomicU32) {
+    // SAFETY: the kernel compares the word's address alone (futex(2)).
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        )
+    };
 }
 
 /// Makes an empty file without opening it.
