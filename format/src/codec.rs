@@ -17,7 +17,8 @@
 //! Rewind 13                ticks
 //!
 //! flags: 0x10 cost follows, 0x20 addresses are not multiples of 16,
-//!        0x40 stack follows (releases), 0x80 usable size follows
+//!        0x40 stack follows (releases), 0x80 usable size follows;
+//!        of a State 0x10: its context was entered here, not come back to
 //! ```
 //!
 //! *gap* is the ticks between the end of the record before and the start of this
@@ -38,6 +39,7 @@ pub const MAX_EVENT_BYTES: usize = 1 + 8 * varint::MAX_VARINT_BYTES;
 
 pub(crate) const KIND_MASK: u8 = 0x0f;
 pub(crate) const FLAG_COST: u8 = 0x10;
+pub(crate) const FLAG_ENTERED: u8 = 0x10;
 pub(crate) const FLAG_UNALIGNED: u8 = 0x20;
 pub(crate) const FLAG_STACK: u8 = 0x40;
 pub(crate) const FLAG_USABLE: u8 = 0x80;
@@ -239,8 +241,19 @@ impl<'a> RecordWriter<'a> {
     }
 
     /// Writes that from here on another segment or context is current.
-    pub fn state(mut self, segment: SegmentId, context: ContextId) -> usize {
-        self.byte(STATE);
+    pub fn state(self, segment: SegmentId, context: ContextId) -> usize {
+        self.place(STATE, segment, context)
+    }
+
+    /// The same where the context begins anew: an instance more.
+    #[inline(always)]
+    pub fn entered(self, segment: SegmentId, context: ContextId) -> usize {
+        self.place(STATE | FLAG_ENTERED, segment, context)
+    }
+
+    #[inline(always)]
+    fn place(mut self, tag: u8, segment: SegmentId, context: ContextId) -> usize {
+        self.byte(tag);
         self.varint(u64::from(segment.0));
         self.varint(u64::from(context.0));
         self.at
@@ -287,6 +300,8 @@ pub enum StreamRecord {
     Event(Event),
     /// Another segment or context is current from here on.
     State(SegmentId, ContextId),
+    /// The same, and the context begins anew.
+    Entered(SegmentId, ContextId),
     /// A rare record with its key in ticks.
     Rare(u64, Rare),
     /// Time was taken back for the record behind this one.
@@ -384,20 +399,24 @@ impl<'a> Decoder<'a> {
         let tag = self.bytes[self.at];
         self.at += 1;
         match tag & KIND_MASK {
-            STATE => self.state_change(tag),
+            STATE => self.state_change(tag & !KIND_MASK),
             RARE => self.rare(tag),
             REWIND => self.rewind(tag),
             kind => self.event(kind, tag).map(StreamRecord::Event),
         }
     }
 
-    fn state_change(&mut self, tag: u8) -> Option<StreamRecord> {
-        if tag != STATE {
+    fn state_change(&mut self, flags: u8) -> Option<StreamRecord> {
+        if flags & !FLAG_ENTERED != 0 {
             return None;
         }
         self.segment = SegmentId(u16::try_from(self.varint()?).ok()?);
         self.context = ContextId(u32::try_from(self.varint()?).ok()?);
-        Some(StreamRecord::State(self.segment, self.context))
+        Some(if flags == 0 {
+            StreamRecord::State(self.segment, self.context)
+        } else {
+            StreamRecord::Entered(self.segment, self.context)
+        })
     }
 
     fn rewind(&mut self, tag: u8) -> Option<StreamRecord> {
@@ -597,6 +616,25 @@ mod tests {
             postcard::take_from_bytes(&room[..length]).unwrap();
         assert_eq!(fields, (ALLOC, 40, 160, 0x100, 300, 5));
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn a_context_is_entered_or_come_back_to() {
+        let mut room = [0; 3 * MAX_EVENT_BYTES];
+        let (inner, outer) = (ContextId(300), ContextId(7));
+        let mut length = RecordWriter::new(&mut room).entered(SegmentId(2), inner);
+        length += RecordWriter::new(&mut room[length..]).state(SegmentId(2), outer);
+        room[length] = STATE | FLAG_STACK;
+        let records = &room[..length + 3];
+        let mut decoder = Decoder::new(records, ThreadId(1), ChunkBase::default());
+        let read = decoder.next();
+        assert_eq!(read, Some(StreamRecord::Entered(SegmentId(2), inner)));
+        assert_eq!(decoder.base().context, inner);
+        let read = decoder.next();
+        assert_eq!(read, Some(StreamRecord::State(SegmentId(2), outer)));
+        // No other flag means anything.
+        assert_eq!(decoder.next(), None);
+        assert!(decoder.damaged());
     }
 
     #[test]

@@ -283,6 +283,12 @@ pub enum Definition<'a> {
         /// Children that it forks can still be recorded.
         children: bool,
     },
+    /// Contexts that were not entered because the table was full: what was done in them
+    /// counts for the context around.
+    ContextsCut {
+        /// How many times so far.
+        count: u64,
+    },
 }
 
 impl Definition<'_> {

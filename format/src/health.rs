@@ -33,6 +33,8 @@ pub struct Health {
     pub in_flight: u64,
     /// Backtraces that were cut to their call site because the table was full.
     pub stacks_cut: u64,
+    /// Contexts that were not entered because the table was full.
+    pub contexts_cut: u64,
     /// Backtraces that the recorder compared with a whole unwind, where asked to.
     pub unwinds_checked: u64,
     /// How many of them were different.
@@ -102,6 +104,12 @@ impl Health {
             lines.push(format!(
                 "{} backtraces were cut to their call site: the table was full",
                 self.stacks_cut
+            ));
+        }
+        if self.contexts_cut > 0 {
+            lines.push(format!(
+                "a context was not entered {} times, since the table was full: what was done there counts for the one around",
+                self.contexts_cut
             ));
         }
         if self.unwinds_differing > 0 {

@@ -121,6 +121,9 @@ pub struct DecodedChunk {
     pub events: Vec<Event>,
     /// Its rare records, with their key and the number of events before them in this chunk.
     pub rares: Vec<(u64, usize, Rare)>,
+    /// Contexts that were entered, with a key that is not before the entry and not behind
+    /// what follows, and the number of events before them in this chunk.
+    pub entered: Vec<(u64, usize, ContextId)>,
     /// Records at the end that made no sense and were left out.
     pub unreadable: u32,
 }
@@ -347,6 +350,7 @@ impl Trace {
     ) -> Result<(), ReadError> {
         decoded.events.clear();
         decoded.rares.clear();
+        decoded.entered.clear();
         decoded.unreadable = 0;
         match entry.place {
             Place::Spill(index) => {
@@ -604,6 +608,7 @@ impl Trace {
                 known.calibration = Some((alloc_ticks, dealloc_ticks, empty_latency_ticks));
             }
             Definition::StacksCut { count } => self.health.stacks_cut = count,
+            Definition::ContextsCut { count } => self.health.contexts_cut = count,
             Definition::UnwindCheck { checked, differing } => {
                 self.health.unwinds_checked = checked;
                 self.health.unwinds_differing = differing;
@@ -726,6 +731,7 @@ impl Trace {
         self.health.ended = remains.ended;
         self.health.lost_events = self.health.lost_events.saturating_add(remains.lost);
         self.health.stacks_cut = self.health.stacks_cut.max(remains.stacks_cut);
+        self.health.contexts_cut = self.health.contexts_cut.max(remains.contexts_cut);
         self.health.unwinds_checked = self.health.unwinds_checked.max(remains.unwinds_checked);
         self.health.unwinds_differing =
             self.health.unwinds_differing.max(remains.unwinds_differing);
@@ -908,6 +914,8 @@ fn spill_entry(index: usize, buffer: &SpillBuffer) -> ChunkEntry {
 fn decode_records(records: &[u8], base: ChunkBase, entry: &ChunkEntry, decoded: &mut DecodedChunk) {
     let mut decoder = Decoder::new(records, entry.header.thread, base);
     let mut taken = 0;
+    // Of the contexts entered the first behind which no record with a time stands yet.
+    let mut untimed = 0;
     // The header's count is a stranger's word: the bytes bound it, two a record.
     decoded
         .events
@@ -919,12 +927,34 @@ fn decode_records(records: &[u8], base: ChunkBase, entry: &ChunkEntry, decoded: 
             continue;
         }
         match record {
-            StreamRecord::Event(event) => decoded.events.push(event),
-            StreamRecord::Rare(key, rare) => decoded.rares.push((key, decoded.events.len(), rare)),
+            StreamRecord::Event(event) => {
+                time_entries(&mut decoded.entered, &mut untimed, event.start);
+                decoded.events.push(event);
+            }
+            StreamRecord::Rare(key, rare) => {
+                time_entries(&mut decoded.entered, &mut untimed, key);
+                decoded.rares.push((key, decoded.events.len(), rare));
+            }
+            StreamRecord::Entered(_, context) => {
+                let entry = (decoder.base().key, decoded.events.len(), context);
+                decoded.entered.push(entry);
+            }
             StreamRecord::State(..) | StreamRecord::Rewind => {}
         }
     }
     decoded.unreadable = entry.header.count - taken;
+}
+
+/// Entries have no time of their own: between the record before, whose key they have so
+/// far, and the one behind, which begins at `key`, they are put as late as can be.
+#[inline(always)]
+fn time_entries(entered: &mut [(u64, usize, ContextId)], untimed: &mut usize, key: u64) {
+    if *untimed < entered.len() {
+        for entry in &mut entered[*untimed..] {
+            entry.0 = entry.0.max(key);
+        }
+        *untimed = entered.len();
+    }
 }
 
 /// Whether a process with this id runs on this machine, as far as /proc tells: one

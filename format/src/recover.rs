@@ -237,6 +237,11 @@ fn all_definitions(trace: &Trace) -> Vec<Definition<'_>> {
             count: trace.health().stacks_cut,
         });
     }
+    if trace.health().contexts_cut > 0 {
+        all.push(Definition::ContextsCut {
+            count: trace.health().contexts_cut,
+        });
+    }
     if trace.health().unwinds_checked > 0 {
         all.push(Definition::UnwindCheck {
             checked: trace.health().unwinds_checked,

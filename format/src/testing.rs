@@ -61,6 +61,7 @@ struct Stream {
     count: u32,
     first_number: u64,
     segment: SegmentId,
+    context: ContextId,
     done: Vec<(u64, u32, ChunkBase, Vec<u8>)>,
 }
 
@@ -123,11 +124,30 @@ impl TraceBuilder {
     /// Adds any event to its thread's stream.
     pub fn event(mut self, event: Event) -> Self {
         let stream = self.stream(event.thread);
-        if stream.segment != event.segment {
-            stream.segment = event.segment;
-            stream.record(|writer, _| writer.state(event.segment, ContextId::NONE));
+        if (stream.segment, stream.context) != (event.segment, event.context) {
+            (stream.segment, stream.context) = (event.segment, event.context);
+            stream.record(|writer, _| writer.state(event.segment, event.context));
         }
         stream.record(|writer, state| writer.event(state, &event));
+        self
+    }
+
+    /// Defines a context in another one; 0 is outside of any.
+    pub fn context(self, id: u32, parent: u32, kind: &'static str, name: &'static str) -> Self {
+        self.define(Definition::Context {
+            id: ContextId(id),
+            parent: ContextId(parent),
+            kind: Cow::Borrowed(kind),
+            name: Cow::Borrowed(name),
+        })
+    }
+
+    /// `thread` enters a context; its next events have to name it.
+    pub fn enter(mut self, thread: u32, context: u32) -> Self {
+        let stream = self.stream(ThreadId(thread));
+        stream.context = ContextId(context);
+        let segment = stream.segment;
+        stream.record(|writer, _| writer.entered(segment, ContextId(context)));
         self
     }
 
@@ -259,7 +279,7 @@ impl Stream {
             key: self.state.key,
             address: self.state.address,
             segment: self.segment,
-            context: ContextId::NONE,
+            context: self.context,
         };
     }
 }

@@ -330,6 +330,10 @@ impl<W: Write> Drain<W> {
         if count > 0 {
             definitions.push(Definition::StacksCut { count });
         }
+        let count = self.spill.header().contexts_cut.load(Relaxed);
+        if count > 0 {
+            definitions.push(Definition::ContextsCut { count });
+        }
         let checked = self.spill.header().unwinds_checked.load(Relaxed);
         if checked > 0 {
             let differing = self.spill.header().unwinds_differing.load(Relaxed);

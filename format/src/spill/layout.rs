@@ -166,6 +166,8 @@ pub struct Header {
     pub drain_failing: AtomicU32,
     /// Set by a drain that wants the program to stop recording.
     pub stop: AtomicU32,
+    /// Contexts that were not entered because the table was full.
+    pub contexts_cut: AtomicU64,
 }
 
 /// What one thread is doing. Two cache lines, written by that thread alone.

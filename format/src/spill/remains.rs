@@ -66,6 +66,8 @@ pub struct Remains {
     pub lost: u64,
     /// Backtraces cut to their call site.
     pub stacks_cut: u64,
+    /// Contexts that were not entered because the table was full.
+    pub contexts_cut: u64,
     /// Backtraces that were compared with a whole unwind.
     pub unwinds_checked: u64,
     /// How many of them were different.
@@ -96,6 +98,7 @@ impl Remains {
             ended: split_ended(header.ended.load(Acquire)),
             lost: lost.saturating_add(header.lost.load(Relaxed)),
             stacks_cut: header.stacks_cut.load(Relaxed),
+            contexts_cut: header.contexts_cut.load(Relaxed),
             unwinds_checked: header.unwinds_checked.load(Relaxed),
             unwinds_differing: header.unwinds_differing.load(Relaxed),
         }
