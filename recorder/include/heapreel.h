@@ -19,19 +19,22 @@
  *
  * Names are C strings in UTF-8, cut after 512 bytes. They are known by their content,
  * so they may lie anywhere and change afterwards. Use fixed names: a recording can
- * hold 4,096 of them. All calls may be made from any thread at any time, but not from
- * signal handlers.
+ * hold 4,096 of them, and 65,536 contexts. All calls may be made from any thread at any
+ * time, but, contexts aside, not from signal handlers.
  *
  * A game that is linked statically as a whole (-static) cannot be recorded this way;
  * `heapreel doctor GAME` tells.
  *
- * C++ scopes are in namespace heapreel: heapreel::Segment, heapreel::Phase.
+ * C++ scopes are in namespace heapreel: heapreel::Segment, heapreel::Phase,
+ * heapreel::ContextScope; macros make them: HEAPREEL_CONTEXT("asset", "%s", path).
  */
 #ifndef HEAPREEL_H
 #define HEAPREEL_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Define HEAPREEL_DISABLE before including this to leave everything out. */
 #if !defined(HEAPREEL_DISABLE) && defined(__linux__) && defined(__ELF__) && defined(__GNUC__)
@@ -119,6 +122,18 @@ extern void heapreel_phase_end(const char *name) HEAPREEL_WEAK;
 extern uint32_t heapreel_segment_enter(const char *name, uint64_t budget_bytes)
     HEAPREEL_WEAK;
 extern void heapreel_segment_leave(uint32_t previous) HEAPREEL_WEAK;
+
+/* Enters a context: what this thread allocates from now on is for that. Returns what to
+ * leave it to, for heapreel_context_leave. */
+extern uint64_t heapreel_context_begin(const char *kind, const char *name) HEAPREEL_WEAK;
+
+/* The context of this thread, to be carried to another thread or a later job; it stays
+ * valid until the program ends. 0 is outside of any. */
+extern uint64_t heapreel_context_current(void) HEAPREEL_WEAK;
+
+/* Makes a carried context this thread's; returns what to leave it to. */
+extern uint64_t heapreel_context_enter(uint64_t context) HEAPREEL_WEAK;
+extern void heapreel_context_leave(uint64_t previous) HEAPREEL_WEAK;
 
 /* Says whether the frame waits for this thread: HEAPREEL_CRITICAL or _BACKGROUND. */
 extern void heapreel_thread_role(int role) HEAPREEL_WEAK;
@@ -277,6 +292,94 @@ static inline int heapreel_thread_stats_if(heapreel_stats *stats) {
 #define HEAPREEL_START(file) heapreel_start_if(file)
 #define HEAPREEL_STOP() heapreel_stop_if()
 
+/* Contexts: what memory is for, rather than which function asked for it. They nest. The
+ * kind is "asset", "level", "entity", "system", "user", or a word of your own; the name is
+ * a format with its arguments, as for printf. Kind and name within the context around are
+ * what is counted as one, and each time it is begun is an instance of it.
+ *
+ *     uint64_t outer = HEAPREEL_CONTEXT_BEGIN("asset", "%s", path);
+ *     load(path);
+ *     HEAPREEL_CONTEXT_END(outer);
+ *
+ * and on another thread, or in a job that runs later, for the same:
+ *
+ *     job->context = HEAPREEL_CONTEXT_CURRENT();
+ *     ...
+ *     uint64_t outer = HEAPREEL_CONTEXT_ENTER(job->context);
+ *     job->run(job);
+ *     HEAPREEL_CONTEXT_LEAVE(outer);
+ *
+ * While nothing is recorded no argument is evaluated and nothing is formatted. These may
+ * also be used in a signal handler, with a name that needs no formatting: one without %,
+ * or "%s" alone. */
+#define HEAPREEL_NOT_ENTERED UINT64_MAX
+#define HEAPREEL_CONTEXT_BEGIN(kind, ...)                                 \
+    (heapreel_active() ? heapreel_context_begin_if((kind), __VA_ARGS__) \
+                       : HEAPREEL_NOT_ENTERED)
+#define HEAPREEL_CONTEXT_END(previous) heapreel_context_leave_if(previous)
+#define HEAPREEL_CONTEXT_CURRENT() heapreel_context_current_if()
+#define HEAPREEL_CONTEXT_ENTER(context) heapreel_context_enter_if(context)
+#define HEAPREEL_CONTEXT_LEAVE(previous) heapreel_context_leave_if(previous)
+
+#ifdef __GNUC__
+#define HEAPREEL_LIKE_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define HEAPREEL_LIKE_PRINTF(format, first)
+#endif
+
+static inline int heapreel_has_percent(const char *text) {
+    while (*text && *text != '%') {
+        text++;
+    }
+    return *text != 0;
+}
+
+HEAPREEL_LIKE_PRINTF(2, 3)
+static inline uint64_t heapreel_context_begin_if(const char *kind, const char *format, ...) {
+#if HEAPREEL_ENABLED
+    /* The name's 512 bytes, and a last character that may be cut in two. */
+    char room[512 + 4];
+    const char *name = room;
+    va_list arguments;
+    if (!heapreel_context_begin || !format) {
+        return HEAPREEL_NOT_ENTERED;
+    }
+    va_start(arguments, format);
+    if (!heapreel_has_percent(format)) {
+        name = format;
+    } else if (format[0] == '%' && format[1] == 's' && !format[2]) {
+        name = va_arg(arguments, const char *);
+    } else if (vsnprintf(room, sizeof room, format, arguments) < 0) {
+        name = format;
+    }
+    va_end(arguments);
+    return heapreel_context_begin(kind, name);
+#else
+    (void)kind;
+    (void)format;
+    return HEAPREEL_NOT_ENTERED;
+#endif
+}
+static inline uint64_t heapreel_context_current_if(void) {
+#if HEAPREEL_ENABLED
+    return heapreel_context_current ? heapreel_context_current() : 0;
+#else
+    return 0;
+#endif
+}
+static inline uint64_t heapreel_context_enter_if(uint64_t context) {
+#if HEAPREEL_ENABLED
+    return heapreel_context_enter ? heapreel_context_enter(context) : HEAPREEL_NOT_ENTERED;
+#else
+    (void)context;
+    return HEAPREEL_NOT_ENTERED;
+#endif
+}
+static inline void heapreel_context_leave_if(uint64_t previous) {
+    (void)previous;
+    HEAPREEL_IF(heapreel_context_leave, heapreel_context_leave(previous));
+}
+
 #ifdef __cplusplus
 
 namespace heapreel {
@@ -312,6 +415,18 @@ private:
     const char *name_;
 };
 
+/* Leaves a context at the end of a block; see HEAPREEL_CONTEXT. */
+class ContextScope {
+public:
+    explicit ContextScope(uint64_t previous) : previous_(previous) {}
+    ~ContextScope() { heapreel_context_leave_if(previous_); }
+    ContextScope(const ContextScope &) = delete;
+    ContextScope &operator=(const ContextScope &) = delete;
+
+private:
+    uint64_t previous_;
+};
+
 } // namespace heapreel
 
 /* The same with a name that nobody needs to invent, until the end of the block. */
@@ -321,6 +436,15 @@ private:
     ::heapreel::Segment HEAPREEL_JOINED(heapreel_segment_, __LINE__)(__VA_ARGS__)
 #define HEAPREEL_PHASE_SCOPE(name) \
     ::heapreel::Phase HEAPREEL_JOINED(heapreel_phase_, __LINE__)(name)
+
+/* A context until the end of the block: HEAPREEL_CONTEXT("asset", "rock_%02d", number); and
+ * a carried one: HEAPREEL_CONTEXT_RESUME(job.context). */
+#define HEAPREEL_CONTEXT(...)                                     \
+    ::heapreel::ContextScope HEAPREEL_JOINED(heapreel_context_, \
+                                             __LINE__)(HEAPREEL_CONTEXT_BEGIN(__VA_ARGS__))
+#define HEAPREEL_CONTEXT_RESUME(context)                          \
+    ::heapreel::ContextScope HEAPREEL_JOINED(heapreel_context_, \
+                                             __LINE__)(HEAPREEL_CONTEXT_ENTER(context))
 
 #endif /* __cplusplus */
 

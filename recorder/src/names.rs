@@ -3,7 +3,7 @@
 //! A small table without locks; a name is defined once, when it is first met.
 
 use crate::os::memory;
-use crate::{switch, thread};
+use crate::{switch, text, thread};
 use heapreel_format::{Definition, FrameSource, LoopId, NameId, SegmentId};
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -160,11 +160,7 @@ pub(crate) fn name(text: &str) -> NameId {
 }
 
 fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_NAME_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    text::cut(text, MAX_NAME_BYTES)
 }
 
 /// FNV-1a over the text; never 0.

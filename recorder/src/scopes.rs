@@ -5,19 +5,19 @@
 use crate::told::{self, tell};
 use heapreel_format::Role;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number that is asked for once and then remembered: 0 is "not yet".
 #[derive(Debug)]
-struct Remembered(AtomicU32);
+struct Remembered(AtomicU64);
 
 impl Remembered {
     const fn new() -> Self {
-        Remembered(AtomicU32::new(0))
+        Remembered(AtomicU64::new(0))
     }
 
     /// The number, counted from 0.
-    fn get(&self, ask: impl FnOnce() -> u32) -> u32 {
+    fn get(&self, ask: impl FnOnce() -> u64) -> u64 {
         match self.0.load(Relaxed) {
             0 => {
                 let number = ask();
@@ -26,6 +26,10 @@ impl Remembered {
             }
             known => known - 1,
         }
+    }
+
+    fn forget(&self) {
+        self.0.store(0, Relaxed);
     }
 }
 
@@ -74,8 +78,12 @@ impl Loop {
     }
 
     fn mark(&self) {
-        let number = self.number.get(|| tell(told::LOOP, self.name, 0) as u32);
-        tell(told::FRAME, "", u64::from(number));
+        let ask = || tell(told::LOOP, self.name, 0);
+        if tell(told::FRAME, "", self.number.get(ask)) == told::STALE {
+            // In a forked child, whose recording is another one.
+            self.number.forget();
+            tell(told::FRAME, "", self.number.get(ask));
+        }
     }
 }
 
@@ -157,8 +165,8 @@ impl Segment {
     #[must_use = "the segment is left when this value is dropped"]
     pub fn enter(&'static self) -> SegmentScope {
         let before = told::listening().then(|| {
-            let ask = || tell(told::SEGMENT, self.name, self.budget) as u32;
-            tell(told::ENTER, "", u64::from(self.number.get(ask)))
+            let ask = || tell(told::SEGMENT, self.name, self.budget);
+            tell(told::ENTER, "", self.number.get(ask))
         });
         SegmentScope {
             before,

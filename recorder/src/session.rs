@@ -4,7 +4,9 @@ use crate::config::Config;
 use crate::os::confined::{Deed, can};
 use crate::os::{clock, memory, process};
 use crate::spill::Spill;
-use crate::{counters, drain, modules, names, spill, stacks, switch, thread, unwind};
+use crate::{
+    context_table, counters, drain, modules, names, spill, stacks, switch, thread, unwind,
+};
 use heapreel_format::spill::{Capacity, ended_word};
 use heapreel_format::{Definition, Ended, FileHeader, ProcessFacts, Settings, TraceId};
 use std::io;
@@ -43,6 +45,14 @@ static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 static STARTING: AtomicBool = AtomicBool::new(false);
 /// The process in which SESSION was started; another one means we are its child.
 static PID: AtomicU32 = AtomicU32::new(0);
+/// Tells a recording from those of the processes that this one was forked from.
+static NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// The recording's number, from 1: one more than the one that this process was forked from.
+#[inline(always)]
+pub(crate) fn number() -> u32 {
+    NUMBER.load(Relaxed)
+}
 
 /// Who asks to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,6 +250,8 @@ pub(crate) fn fork_child() {
     thread::forget();
     stacks::forget();
     names::forget();
+    context_table::forget();
+    NUMBER.fetch_add(1, Relaxed);
     modules::forget();
     drain::forget();
     let follow = parent.config.children && parent.config.session.is_some();

@@ -36,6 +36,7 @@ pub fn stop() {
 }
 
 /// Whether this process records now.
+#[inline]
 pub fn is_recording() -> bool {
     told::recording()
 }

@@ -95,6 +95,17 @@ impl Stream {
         true
     }
 
+    /// Publishes that the context of `place` was entered.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, owner: &Owner<'_>, place: Place) {
+        if let Some(room) = self.room(owner, ROOM) {
+            let length = RecordWriter::new(room).entered(place.segment, place.context);
+            self.count_others(1, 0);
+            self.commit(length, 1);
+            self.place = place;
+        }
+    }
+
     /// Publishes a rare record; false where it was lost.
     pub(crate) fn rare(&mut self, owner: &Owner<'_>, key: u64, rare: &Rare) -> bool {
         let Some(room) = self.room(owner, ROOM + 128) else {

@@ -11,6 +11,7 @@
 #![expect(unsafe_code, reason = "per-thread state behind a raw pointer")]
 
 use crate::backtrace::LastStack;
+use crate::context_table::ContextCache;
 use crate::counters;
 use crate::definitions::DefinitionWriter;
 use crate::os::{clock, memory, process, tls};
@@ -74,10 +75,11 @@ pub(crate) struct Thread {
     tid: AtomicU32,
     next: *mut Thread,
     pub(crate) cache: StackCache,
+    pub(crate) contexts: ContextCache,
 }
 
 /// The docs say so: a game has many threads.
-const _: () = assert!(size_of::<Thread>() <= 212 << 10);
+const _: () = assert!(size_of::<Thread>() <= 216 << 10);
 
 /// All states ever made, newest first.
 static THREADS: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
@@ -184,6 +186,14 @@ impl Thread {
         {
             self.slot.lost.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Publishes that the current context was entered. Where that is lost, the instance is
+    /// not counted, and no event is.
+    #[inline(always)]
+    pub(crate) fn publish_entry(&mut self, level: Level) {
+        let owner = owner(&self.spill, self.slot, self.number, level);
+        self.halves[level as usize].stream.enter(&owner, self.place);
     }
 
     pub(crate) fn publish_rare(&mut self, level: Level, key: u64, rare: &Rare) {

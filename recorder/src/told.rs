@@ -5,8 +5,9 @@
 //! copy is passed on to the library's through this function.
 #![expect(unsafe_code, reason = "a function of another copy of this code")]
 
-use crate::{counters, hooks, names, switch, thread};
-use heapreel_format::{Definition, FrameSource, LoopId, NameId, Rare, Role, SegmentId};
+use crate::text::{Text, cut};
+use crate::{context_table, counters, hooks, names, session, switch, thread};
+use heapreel_format::{ContextId, Definition, FrameSource, LoopId, NameId, Rare, Role, SegmentId};
 use std::sync::atomic::{
     AtomicPtr,
     Ordering::{Acquire, Release},
@@ -30,6 +31,19 @@ pub(crate) const PHASE_END: u32 = 6;
 pub(crate) const ENTER: u32 = 7;
 /// Sets this thread's role: 1 critical, 2 background.
 pub(crate) const ROLE: u32 = 8;
+/// Enters a context: the text is its kind, so many bytes long, and its name behind that.
+/// Answers with the one before, or [`NOT_ENTERED`].
+pub(crate) const CONTEXT_ENTER: u32 = 16;
+/// Asks for this thread's context.
+pub const CONTEXT_CURRENT: u32 = 17;
+/// Makes this context the thread's; answers with the one before.
+pub const CONTEXT_RESUME: u32 = 18;
+
+/// The number given belongs to another recording: that of a process which this one was
+/// forked from. Who kept it has to ask anew.
+pub(crate) const STALE: u64 = u64::MAX - 1;
+/// No context was entered, so none is to be left.
+pub const NOT_ENTERED: u64 = u64::MAX;
 
 /// Text by address and length, so that nothing need be copied to end it with a zero.
 type Tell = unsafe extern "C" fn(u32, *const u8, usize, u64) -> u64;
@@ -97,6 +111,49 @@ pub(crate) fn enter(id: SegmentId) -> SegmentId {
     SegmentId(counted.unwrap_or_default())
 }
 
+/// Enters a context with whichever copy records.
+#[inline]
+pub fn enter_context(kind: &str, name: &str) -> u64 {
+    const BYTES: usize = context_table::MAX_TEXT_BYTES;
+    if OTHER.load(Acquire).is_null() {
+        return entered(kind, name);
+    }
+    let mut both = Text::<{ 2 * BYTES }>::new();
+    both.push(cut(kind, BYTES));
+    let kind = both.as_str().len() as u64;
+    both.push(cut(name, BYTES));
+    tell(CONTEXT_ENTER, both.as_str(), kind)
+}
+
+/// A number as it is told: with the number of the recording in which it means something.
+#[inline(always)]
+fn tagged(id: u32) -> u64 {
+    u64::from(session::number()) << 32 | u64::from(id)
+}
+
+/// What was tagged; `None` where another recording did it. A number without a tag means
+/// the same in all, or comes from a version that had none.
+#[inline(always)]
+fn untagged(number: u64) -> Option<u32> {
+    let tag = (number >> 32) as u32;
+    (tag == 0 || tag == session::number()).then_some(number as u32)
+}
+
+#[inline]
+fn entered(kind: &str, name: &str) -> u64 {
+    context_table::enter(kind, name).map_or(NOT_ENTERED, tell_context)
+}
+
+/// Outside of any context is the same everywhere.
+#[inline(always)]
+fn tell_context(id: ContextId) -> u64 {
+    if id == ContextId::NONE {
+        0
+    } else {
+        tagged(id.0)
+    }
+}
+
 /// Acts on what was told. Kinds that a later version added are 0.
 pub fn told(kind: u32, text: &str, number: u64) -> u64 {
     match kind {
@@ -109,20 +166,34 @@ pub fn told(kind: u32, text: &str, number: u64) -> u64 {
         return 0;
     }
     match kind {
-        LOOP => return u64::from(names::game_loop(text, FrameSource::Interface, "").0),
-        NAME => return u64::from(names::name(text).0),
+        CONTEXT_ENTER => {
+            let (kind, name) = text.split_at_checked(number as usize).unwrap_or(("", text));
+            return entered(kind, name);
+        }
+        CONTEXT_CURRENT => return tell_context(context_table::current()),
+        CONTEXT_RESUME => {
+            // After a fork the child works outside of its parent's contexts.
+            let id = ContextId(untagged(number).unwrap_or(0));
+            return tell_context(context_table::resume(id));
+        }
+        _ => {}
+    }
+    let Some(number) = untagged(number) else {
+        return STALE;
+    };
+    let name = NameId(number);
+    match kind {
+        LOOP => {
+            let id = names::game_loop(text, FrameSource::Interface, "");
+            return tagged(id.0.into());
+        }
+        NAME => return tagged(names::name(text).0),
         FRAME => thread::rare(&Rare::FrameMark {
             id: LoopId(number as u16),
         }),
-        MARK => thread::rare(&Rare::Mark {
-            name: NameId(number as u32),
-        }),
-        PHASE_BEGIN => thread::rare(&Rare::PhaseBegin {
-            name: NameId(number as u32),
-        }),
-        PHASE_END => thread::rare(&Rare::PhaseEnd {
-            name: NameId(number as u32),
-        }),
+        MARK => thread::rare(&Rare::Mark { name }),
+        PHASE_BEGIN => thread::rare(&Rare::PhaseBegin { name }),
+        PHASE_END => thread::rare(&Rare::PhaseEnd { name }),
         ROLE => thread::define_mine(|id| Definition::ThreadRole {
             id,
             role: match number {

@@ -87,6 +87,43 @@ extern "C" fn heapreel_segment_leave(previous: u32) {
     }
 }
 
+/// Enters a context on this thread; returns what to leave it to.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn heapreel_context_begin(kind: *const c_char, name: *const c_char) -> u64 {
+    if !raw::recording() {
+        return raw::NOT_ENTERED;
+    }
+    // SAFETY: heapreel.h asks for C strings or null.
+    let (kind, name) = unsafe { (text(kind), text(name)) };
+    raw::enter_context(kind, name)
+}
+
+/// The context of this thread, to be carried to another; 0 outside of any.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_context_current() -> u64 {
+    if !raw::recording() {
+        return 0;
+    }
+    raw::told(raw::CONTEXT_CURRENT, "", 0)
+}
+
+/// Makes a context that was entered before this thread's; returns what to leave it to.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_context_enter(context: u64) -> u64 {
+    if !raw::recording() {
+        return raw::NOT_ENTERED;
+    }
+    raw::told(raw::CONTEXT_RESUME, "", context)
+}
+
+/// Goes back to the context of before.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_context_leave(previous: u64) {
+    if previous != raw::NOT_ENTERED && raw::recording() {
+        raw::told(raw::CONTEXT_RESUME, "", previous);
+    }
+}
+
 /// Says whether the frame waits for this thread.
 #[unsafe(no_mangle)]
 extern "C" fn heapreel_thread_role(role: c_int) {
