@@ -4,9 +4,9 @@
 //! HEAPREEL_OUT), so nothing here starts it.
 
 use crate::tally::Tally;
-use heapreel::{Loop, Phase, Recorder, SegmentScope};
+use heapreel::{ContextScope, Loop, Phase, Recorder, SegmentScope};
 
-pub use heapreel::{Role, mark, phase, thread_role};
+pub use heapreel::{Context, Role, mark, phase, thread_role};
 
 #[global_allocator]
 static ALLOCATOR: Recorder<Tally> = Recorder::new(Tally);
@@ -106,15 +106,14 @@ const fn recorded(segment: Segment) -> heapreel::Segment {
     heapreel::Segment::new(segment.name()).budget(segment.budget_bytes() as u64)
 }
 
-/// What an asset's allocations are for, as long as this lives.
-#[must_use]
-pub struct AssetScope;
+/// Says which level the next allocations of this thread are for.
+pub fn level(name: &str) -> ContextScope {
+    heapreel::context!("level", name)
+}
 
 /// Says which asset the next allocations of this thread are for.
-///
-/// The recorder has no contexts yet; this is where they will be entered.
-pub fn asset(_name: &str) -> AssetScope {
-    AssetScope
+pub fn asset(name: &str) -> ContextScope {
+    heapreel::context!("asset", name)
 }
 
 /// Announces a heap of the game's own.

@@ -3,7 +3,7 @@
 use super::ASSETS;
 use crate::random::Random;
 use crate::tally::{self, Counts};
-use crate::telemetry;
+use crate::telemetry::{self, Context};
 
 /// The assets' names, in order of their numbers.
 pub struct Catalogue {
@@ -42,6 +42,8 @@ pub struct Order {
     pub seed: u64,
     /// Whether its textures are the finer ones.
     pub finer: bool,
+    /// The level that it is loaded for.
+    pub level: Context,
 }
 
 /// What a streaming thread hands over.
@@ -158,10 +160,11 @@ impl Node {
     }
 }
 
-/// Loads an asset in its own context, and measures it.
+/// Loads an asset in its own context within the level's, and measures it.
 #[inline(never)]
 pub fn load(order: &Order, name: &str, intensity: usize) -> Loaded {
-    let _context = telemetry::asset(name);
+    let _level = order.level.enter();
+    let _asset = telemetry::asset(name);
     let before = tally::this_thread();
     let mut dice = Random::new(order.seed);
     let (asset, proxy) = Asset::load(name, &mut dice, order.finer, intensity);
@@ -201,6 +204,7 @@ mod tests {
             number: 3,
             seed: 1,
             finer: true,
+            level: Context::NONE,
         };
         let loaded = load(&order, "rock_03", 1);
         let before = tally::this_thread();

@@ -18,6 +18,7 @@ mod world;
 
 use super::{Facts, Played};
 use crate::game::Game;
+use crate::telemetry;
 use asset::Catalogue;
 use crew::Crew;
 use serde::Serialize;
@@ -85,6 +86,7 @@ pub fn play(game: &mut Game, threads: u16, intensity: u32) -> Played {
 
 #[inline(never)]
 fn roam(game: &mut Game, world: &mut World, crew: &Crew) {
+    let _level = telemetry::level("archipelago");
     while game.running() {
         world.stream(game.frame(), game.frames, crew);
         world.run_jobs(game, &crew.jobs);

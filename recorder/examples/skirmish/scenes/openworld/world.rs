@@ -6,6 +6,7 @@ use super::{ASSETS, AssetFacts};
 use crate::game::Game;
 use crate::mailbox::Mailbox;
 use crate::random::Random;
+use crate::telemetry::Context;
 use std::collections::VecDeque;
 
 /// Frames between the request for an asset and the frame that waits for it.
@@ -83,6 +84,7 @@ impl World {
             number,
             seed: self.dice.next(),
             finer,
+            level: Context::current(),
         };
         let stream = &crew.streams[number % crew.streams.len()];
         stream.tasks.send(Task::Load(order));
