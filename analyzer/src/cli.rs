@@ -1,8 +1,8 @@
 //! The command line: which commands there are, and how their help is grouped.
 
 use crate::commands::{
-    compare, demo, doctor, frag, frames, import, info, leaks, overrun, record, recover, replay,
-    report, sharing, spikes, sweep, symbols, view,
+    compare, contexts, demo, doctor, frag, frames, import, info, leaks, overrun, record, recover,
+    replay, report, sharing, spikes, sweep, symbols, view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -40,6 +40,8 @@ enum Command {
     Spikes(spikes::Args),
     /// List what was never given back, by call site
     Leaks(leaks::Args),
+    /// Show what memory is for: assets, levels, entities
+    Contexts(contexts::Args),
     /// Feed a trace to models of other allocators
     Replay(replay::Args),
     /// Compare models of allocators on one trace
@@ -64,7 +66,12 @@ enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Capture", &["record", "demo", "doctor"]),
     ("Look", &["report", "view", "info"]),
-    ("Find", &["frames", "spikes", "leaks", "overrun", "sharing"]),
+    (
+        "Find",
+        &[
+            "frames", "spikes", "leaks", "contexts", "overrun", "sharing",
+        ],
+    ),
     ("What if", &["frag", "replay", "compare", "sweep"]),
     ("Move", &["symbols", "recover", "import"]),
 ];
@@ -101,6 +108,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Frames(args) => frames::run(args),
         Command::Spikes(args) => spikes::run(args),
         Command::Leaks(args) => leaks::run(args),
+        Command::Contexts(args) => contexts::run(args),
         Command::Overrun(args) => overrun::run(args),
         Command::Sharing(args) => sharing::run(args),
         Command::Frag(args) => frag::run(args),

@@ -14,12 +14,14 @@ pub(crate) struct Stretch {
 }
 
 /// Calls of one call site in a stretch.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Share {
     calls: u64,
     bytes: u64,
     ticks: u64,
     slowest: u64,
+    /// Ticks by position in the tree of contexts.
+    contexts: BTreeMap<u32, u64>,
 }
 
 impl SecondLook<'_> {
@@ -64,6 +66,10 @@ impl SecondLook<'_> {
             share.calls += 1;
             share.ticks = share.ticks.saturating_add(event.latency());
             share.slowest = share.slowest.max(event.latency());
+            if let Some(at) = self.contexts.position(event.context.0) {
+                let ticks = share.contexts.entry(at).or_default();
+                *ticks = ticks.saturating_add(event.latency());
+            }
             if event.kind != EventKind::FailedAlloc && event.kind != EventKind::FailedRealloc {
                 share.bytes = share.bytes.saturating_add(event.size);
             }
@@ -81,6 +87,7 @@ impl SecondLook<'_> {
                     .cost
                     .allocator_nanos(&self.times, share.ticks, share.calls),
                 slowest_nanos: self.times.nanos(share.slowest),
+                context: longest(&share.contexts).and_then(|at| self.contexts.index(at)),
             })
             .collect();
         sites.sort_by_key(|site| {
@@ -92,4 +99,12 @@ impl SecondLook<'_> {
         });
         sites
     }
+}
+
+/// Where most of the time went; of equals the first.
+fn longest(contexts: &BTreeMap<u32, u64>) -> Option<u32> {
+    let most = contexts
+        .iter()
+        .max_by_key(|(at, ticks)| (**ticks, std::cmp::Reverse(**at)));
+    most.map(|(at, _)| *at)
 }

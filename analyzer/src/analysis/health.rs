@@ -56,6 +56,7 @@ pub(crate) fn health(trace: &Trace, calls: &Calls, faults: ReplayFaults) -> Heal
             .map(|(entry, count)| (entry.name().to_owned(), count))
             .collect(),
         stacks_cut: read.stacks_cut,
+        contexts_cut: read.contexts_cut,
         unwinds_checked: read.unwinds_checked,
         unwinds_differing: read.unwinds_differing,
     };

@@ -1,9 +1,10 @@
 //! What was live at the end, by call site.
 
 use super::clock::Times;
+use super::contexts::Contexts;
 use super::loops::frame_at;
 use super::sites::Sites;
-use super::values::{LeakSite, Leaks};
+use super::values::{ContextShare, LeakSite, Leaks};
 use crate::facts::Facts;
 use crate::replay::Block;
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub(crate) fn leaks(
     blocks: &[(u64, Block)],
     facts: &Facts,
     sites: &Sites,
+    contexts: &Contexts<'_>,
     times: &Times,
     word: LeakWord,
 ) -> Leaks {
@@ -46,14 +48,15 @@ pub(crate) fn leaks(
         0
     };
     for (_, block) in blocks.iter().filter(|(_, block)| block.key >= from) {
-        groups
-            .entry(sites.of_any(block.stack))
-            .or_default()
-            .add(block, first_mark);
+        groups.entry(sites.of_any(block.stack)).or_default().add(
+            block,
+            contexts.index_of(block.context),
+            first_mark,
+        );
     }
     let mut rows: Vec<LeakSite> = groups
         .into_iter()
-        .map(|(site, group)| group.row(site, facts, times))
+        .map(|(site, group)| group.row(site, facts, contexts, times))
         .collect();
     rows.sort_by_key(|row| {
         (
@@ -81,7 +84,21 @@ fn first_mark(facts: &Facts) -> u64 {
         .map_or(0, |facts| facts.before.end)
 }
 
-#[derive(Clone, Copy, Debug)]
+fn shares(held: BTreeMap<u32, (u64, u64)>, contexts: &Contexts<'_>) -> Vec<ContextShare> {
+    let mut shares: Vec<_> = held
+        .into_iter()
+        .map(|(context, (blocks, bytes))| ContextShare {
+            context,
+            path: contexts.path(context),
+            blocks,
+            bytes,
+        })
+        .collect();
+    shares.sort_by_key(|share| (std::cmp::Reverse(share.bytes), share.context));
+    shares
+}
+
+#[derive(Clone, Debug)]
 struct Group {
     blocks: u64,
     bytes: u64,
@@ -89,6 +106,7 @@ struct Group {
     later_bytes: u64,
     oldest: u64,
     newest: u64,
+    contexts: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Default for Group {
@@ -100,13 +118,19 @@ impl Default for Group {
             later_bytes: 0,
             oldest: u64::MAX,
             newest: 0,
+            contexts: BTreeMap::new(),
         }
     }
 }
 
 impl Group {
-    fn add(&mut self, block: &Block, first_mark: u64) {
+    fn add(&mut self, block: &Block, context: Option<u32>, first_mark: u64) {
         self.blocks += 1;
+        if let Some(context) = context {
+            let (blocks, bytes) = self.contexts.entry(context).or_default();
+            *blocks += 1;
+            *bytes = bytes.saturating_add(block.size);
+        }
         if block.key >= first_mark {
             self.later_blocks += 1;
             self.later_bytes = self.later_bytes.saturating_add(block.size);
@@ -116,7 +140,7 @@ impl Group {
         self.newest = self.newest.max(block.key);
     }
 
-    fn row(self, site: u32, facts: &Facts, times: &Times) -> LeakSite {
+    fn row(self, site: u32, facts: &Facts, contexts: &Contexts<'_>, times: &Times) -> LeakSite {
         let primary = facts.frames.primary;
         let frame = |key| {
             let frames = facts.frames.loops.get(&primary)?;
@@ -132,6 +156,7 @@ impl Group {
             oldest_nanos: times.since_start(self.oldest),
             newest_nanos: times.since_start(self.newest),
             frames: frame(self.oldest).zip(frame(self.newest)),
+            contexts: shares(self.contexts, contexts),
         }
     }
 }

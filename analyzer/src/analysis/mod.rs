@@ -3,6 +3,7 @@
 
 mod blame;
 pub(crate) mod clock;
+pub(crate) mod contexts;
 mod drift;
 mod findings;
 mod growing;
@@ -24,7 +25,7 @@ pub use drift::{DRIFT_FACTOR, DRIFT_NOISE};
 pub use loops::{SPIKE_FACTOR, SPIKE_MIN_EXCESS_NANOS, SPIKE_SPREADS};
 pub use values::*;
 
-use crate::facts::{Bound, Facts, Setting, Window};
+use crate::facts::{Bound, ContextTree, Facts, Setting, Window};
 use crate::place::{FrameRange, Place};
 use crate::replay::{Batch, DecodeFaults, Dense, Player, with_batches};
 use clock::Times;
@@ -49,6 +50,8 @@ pub struct Options {
     pub main_loop: Option<String>,
     /// How many spikes are listed with the call sites to blame; 0 is [`WORST_SPIKES`].
     pub spikes: usize,
+    /// Contexts of this kind alone make the tree; by default all.
+    pub context_kind: Option<String>,
 }
 
 /// Spikes listed for each loop where nothing else is asked for.
@@ -192,7 +195,32 @@ fn setting(
             from: bound(&options.from)?,
             to: bound(&options.to)?,
         },
+        contexts: context_tree(trace, options)?,
     })
+}
+
+/// The contexts that are asked for.
+fn context_tree(trace: &Trace, options: &Options) -> Result<ContextTree, AnalysisError> {
+    let definitions = trace.definitions();
+    let kinds = || {
+        definitions
+            .contexts
+            .values()
+            .map(|(_, kind, _)| kind.as_str())
+    };
+    if let Some(wanted) = &options.context_kind
+        && !definitions.contexts.is_empty()
+        && !kinds().any(|kind| kind == wanted)
+    {
+        return Err(AnalysisError::Place(format!(
+            "has no contexts of kind {wanted:?}{}",
+            nearest(wanted, kinds())
+        )));
+    }
+    Ok(ContextTree::of(
+        definitions,
+        options.context_kind.as_deref(),
+    ))
 }
 
 /// The loop that is asked for.

@@ -1,6 +1,7 @@
 //! A second, light look at a trace: only the chunks that overlap what is asked about.
 
 use super::clock::Times;
+use super::contexts::Contexts;
 use super::recording::CostModel;
 use super::sites::Sites;
 use crate::replay::Dense;
@@ -13,6 +14,7 @@ pub(crate) struct SecondLook<'a> {
     pub(crate) sites: &'a Sites,
     pub(crate) times: Times,
     pub(crate) cost: CostModel,
+    pub(crate) contexts: &'a Contexts<'a>,
 }
 
 impl SecondLook<'_> {

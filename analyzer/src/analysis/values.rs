@@ -31,6 +31,9 @@ pub struct Analysis {
     pub sites: Vec<Site>,
     /// Use of each segment against its budget.
     pub segments: Vec<SegmentUse>,
+    /// Contexts as a tree, each before those within it; the first is what is outside of any.
+    /// Empty where the trace has none.
+    pub contexts: Vec<ContextUse>,
     /// Threads, in the order they were met.
     pub threads: Vec<ThreadUse>,
     /// Blocks that died within their frame.
@@ -136,6 +139,8 @@ pub struct HealthFacts {
     pub unknown_releases: BTreeMap<String, u64>,
     /// Backtraces cut to their call site.
     pub stacks_cut: u64,
+    /// How often a context was not entered because the recorder's table was full.
+    pub contexts_cut: u64,
     /// Backtraces that the recorder compared with a whole unwind, where asked to.
     pub unwinds_checked: u64,
     /// How many of them were different.
@@ -403,6 +408,9 @@ pub struct SpikeSite {
     pub nanos: u64,
     /// The slowest of them.
     pub slowest_nanos: u64,
+    /// Index in [`Analysis::contexts`] of the one in which they took most of that time;
+    /// `None` where the trace has none.
+    pub context: Option<u32>,
 }
 
 /// A point of the curve.
@@ -478,6 +486,8 @@ pub struct SlowCall {
     pub thread: String,
     /// Index in [`Analysis::sites`]; `None` for deallocations without backtrace.
     pub site: Option<u32>,
+    /// Index in [`Analysis::contexts`]; `None` where the trace has none.
+    pub context: Option<u32>,
     /// What bounds its cause, where the recorder looked.
     pub cause: Option<CallCause>,
 }
@@ -587,6 +597,63 @@ pub struct SegmentUse {
     pub requested_bytes: u64,
 }
 
+/// One context.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ContextUse {
+    /// Index in [`Analysis::contexts`] of the one around; `None` of what is outside of any.
+    pub parent: Option<u32>,
+    /// How many there are around, what is outside of any included.
+    pub depth: u32,
+    /// Its kind: asset, level, entity, system, user, or the game's own.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// It and those around it, outermost first: "level:forest / asset:rock_07".
+    pub path: String,
+    /// How often it was entered.
+    pub instances: u64,
+    /// Bytes asked for in it and in those within it, for each instance.
+    pub mean_bytes: Option<f64>,
+    /// What was done in it and in none within it.
+    pub own: ContextSums,
+    /// The same, and what was done in those within it.
+    pub total: ContextSums,
+}
+
+/// What was done in a context. Blocks are those of whoever acquired or last reallocated them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ContextSums {
+    /// Allocations.
+    pub allocations: u64,
+    /// Reallocations.
+    pub reallocations: u64,
+    /// Blocks of it that were given back, in whichever context.
+    pub deallocations: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
+    /// Live at the end.
+    pub live_bytes: u64,
+    /// Live blocks at the end.
+    pub live_blocks: u64,
+    /// The most bytes that were live at once.
+    pub peak_bytes: u64,
+}
+
+/// A part of a call site's live blocks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ContextShare {
+    /// Index in [`Analysis::contexts`].
+    pub context: u32,
+    /// It and those around it, as [`ContextUse::path`].
+    pub path: String,
+    /// Blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// One thread.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ThreadUse {
@@ -670,6 +737,8 @@ pub struct LeakSite {
     pub newest_nanos: u64,
     /// The main loop's frame of the oldest, and of the newest.
     pub frames: Option<(u64, u64)>,
+    /// What they are for, most bytes first; empty where the trace has no contexts.
+    pub contexts: Vec<ContextShare>,
 }
 
 /// A call site that grew.

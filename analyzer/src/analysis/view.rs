@@ -2,6 +2,7 @@
 
 use super::blame::Stretch;
 use super::clock::Times;
+use super::contexts::Contexts;
 use super::health::{self, ReplayFaults};
 use super::leaks::{LeakWord, leaks};
 use super::loops::{LoopMaker, frame_at};
@@ -26,6 +27,7 @@ struct Source<'a> {
     times: Times,
     cost: CostModel,
     sites: Sites,
+    contexts: Contexts<'a>,
 }
 
 /// The analysis of a replay.
@@ -47,6 +49,7 @@ pub(crate) fn analysis(
         times,
         cost,
         sites,
+        contexts: Contexts::of(&facts.contexts),
     };
     let mut analysis = source.analysis(options)?;
     analysis.findings = findings::findings(&analysis);
@@ -75,6 +78,7 @@ impl Source<'_> {
             latency: self.latency(),
             slow_calls: self.slow_calls(),
             segments: self.segments(),
+            contexts: self.contexts.values(),
             threads: threads(self.trace, self.dense, self.facts, &self.times, &self.cost),
             temporary: self.temporary(),
             foreign_frees: self.foreign_frees(),
@@ -82,6 +86,7 @@ impl Source<'_> {
                 &self.replayed.live,
                 self.facts,
                 &self.sites,
+                &self.contexts,
                 &self.times,
                 self.leak_word(options),
             ),
@@ -244,6 +249,7 @@ impl Source<'_> {
             sites: &self.sites,
             times: self.times,
             cost: self.cost,
+            contexts: &self.contexts,
         }
     }
 
@@ -351,6 +357,7 @@ impl Source<'_> {
                 frame: self.frame(call.key),
                 thread: self.thread(call.thread),
                 site: self.sites.of(call.stack),
+                context: self.contexts.index_of(call.context),
                 cause: cause.map(|cause| CallCause {
                     minor_faults: cause.minor_faults,
                     major_faults: cause.major_faults,

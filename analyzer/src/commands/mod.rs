@@ -3,6 +3,7 @@
 mod analysis;
 mod capture;
 pub mod compare;
+pub mod contexts;
 pub mod demo;
 pub mod doctor;
 pub mod frag;

@@ -42,6 +42,26 @@ impl FromStr for FrameNumber {
 }
 
 impl MomentArgs {
+    /// The moment as a place; none for the trace's end.
+    pub fn place(&self) -> Option<Place> {
+        match self.frame {
+            // A frame ends where the next one begins.
+            Some(FrameNumber::Number(number)) => Some(Place::Frame(number.saturating_add(1))),
+            Some(FrameNumber::Last) => None,
+            None => self.at.clone(),
+        }
+    }
+
+    /// The moment in words.
+    pub fn told(&self) -> Option<String> {
+        match (self.frame, &self.at) {
+            (Some(FrameNumber::Number(number)), _) => Some(format!("the end of frame {number}")),
+            (Some(FrameNumber::Last), _) => None,
+            (None, Some(Place::Frame(number))) => Some(format!("frame {number}")),
+            (None, at) => at.as_ref().map(ToString::to_string),
+        }
+    }
+
     fn until(&self, stage: &Stage) -> anyhow::Result<Until> {
         match (self.frame, &self.at) {
             (Some(FrameNumber::Number(number)), _) => Ok(end_of_frame(number)),

@@ -53,6 +53,7 @@ struct Spikes<'a> {
     spikes: &'a heapreel_analyzer::SpikeAnalysis,
     /// Names for the indices above.
     sites: std::collections::BTreeMap<u32, &'a str>,
+    contexts: std::collections::BTreeMap<u32, &'a str>,
 }
 
 /// Prints the spikes.
@@ -71,6 +72,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let game_loop = choose_loop(&analysis, args.game_loop.as_deref())?;
     if args.json {
         let sites = game_loop.spikes.worst.iter().flat_map(|spike| &spike.sites);
+        let contexts = sites.clone().filter_map(|site| site.context);
+        let path = |at: u32| analysis.contexts[at as usize].path.as_str();
         print_json(&Spikes {
             name: &game_loop.name,
             budget_nanos: Some(game_loop.budget_nanos).filter(|budget| *budget != u64::MAX),
@@ -80,6 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             sites: sites
                 .map(|site| (site.site, analysis.sites[site.site as usize].name.as_str()))
                 .collect(),
+            contexts: contexts.map(|at| (at, path(at))).collect(),
         })?;
     } else {
         print(&spikes_document(&analysis, game_loop, args.frames.as_ref()))?;

@@ -16,6 +16,7 @@ pub(crate) struct SlowestCall {
     pub(crate) size: u64,
     pub(crate) stack: u32,
     pub(crate) thread: u32,
+    pub(crate) context: u32,
     pub(crate) kind: Option<StepKind>,
 }
 
@@ -278,6 +279,7 @@ impl SlowestCall {
             size: step.size,
             stack: step.stack,
             thread: step.thread,
+            context: step.context,
             kind: Some(step.kind),
         }
     }

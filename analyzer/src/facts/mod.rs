@@ -2,6 +2,8 @@
 //! latencies. `analysis` turns it into values with names and units.
 
 mod calls;
+mod context_tree;
+mod contexts;
 mod counts;
 mod curve;
 mod frame_table;
@@ -16,6 +18,8 @@ mod window;
 pub(crate) use counts::Counts;
 
 pub(crate) use calls::{Calls, CostSamples};
+pub(crate) use context_tree::{ContextTree, OUTSIDE};
+pub(crate) use contexts::{ContextLedger, ContextSums, Held};
 pub(crate) use frame_table::{FrameFacts, FrameTable, LiveNow, LoopFacts};
 pub(crate) use growth::Samples;
 pub(crate) use histogram::Histogram;
@@ -42,6 +46,7 @@ pub(crate) struct Facts {
     pub(crate) samples: Samples,
     pub(crate) timeline: Timeline,
     pub(crate) calls: Calls,
+    pub(crate) contexts: ContextLedger,
     /// Where the window begins; the trace's start where none was asked for.
     pub(crate) from: u64,
     /// The last key in the window.
@@ -64,6 +69,7 @@ pub(crate) struct Setting {
     /// Calls slower than this are counted as slow.
     pub(crate) slow_ticks: u64,
     pub(crate) window: Window,
+    pub(crate) contexts: ContextTree,
 }
 
 impl Facts {
@@ -82,6 +88,7 @@ impl Facts {
             samples: Samples::new(start),
             timeline: Timeline::default(),
             calls: Calls::default(),
+            contexts: ContextLedger::new(setting.contexts),
             from: start,
             to: start,
             passage: Passage::new(setting.window, start),
@@ -93,6 +100,7 @@ impl Facts {
     /// Takes over a block that was live before the first step.
     pub(crate) fn begin_with(&mut self, block: &Block) {
         self.ledger.begin_with(block);
+        self.contexts.begin_with(block);
     }
 
     /// Whether the window's beginning and end were met, where they were asked for.
@@ -133,6 +141,7 @@ impl Facts {
         self.latency.on_events(span);
         self.slow.on_events(span);
         self.calls.on_events(span);
+        self.contexts.on_events(span);
     }
 
     /// Forgets all that was before the window, except what is live.
@@ -142,6 +151,7 @@ impl Facts {
         }
         self.frames.begin_window(key);
         self.ledger.begin_window(key);
+        self.contexts.begin_window();
         self.latency = Latency::default();
         self.slow = SlowCalls::new(SLOW_CALLS, self.slow_ticks);
         self.samples = Samples::new(key);

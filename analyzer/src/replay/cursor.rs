@@ -2,7 +2,7 @@
 
 use super::names::Dense;
 use super::step::{Step, StepKind, StreamPlace};
-use heapreel_format::{ChunkEntry, DecodedChunk, Rare, ReadError, Trace};
+use heapreel_format::{ChunkEntry, ContextId, DecodedChunk, Rare, ReadError, Trace};
 
 /// Steps of one chunk, in key order.
 #[derive(Debug, Default)]
@@ -212,9 +212,18 @@ impl Piece {
 
     fn fill(&mut self, decoded: &DecodedChunk, place: StreamPlace, dense: &Dense) {
         self.steps
-            .reserve(decoded.events.len() + decoded.rares.len());
+            .reserve(decoded.events.len() + decoded.rares.len() + decoded.entered.len());
         let mut done = 0;
+        let mut entered = decoded.entered.as_slice();
         for (key, events_before, rare) in &decoded.rares {
+            while let Some((entry, rest)) = entered.split_first()
+                && (entry.1, entry.0) <= (*events_before, *key)
+            {
+                self.push_events(&decoded.events[done..entry.1], place, dense);
+                done = entry.1;
+                self.push_entered(entry, place);
+                entered = rest;
+            }
             self.push_events(&decoded.events[done..*events_before], place, dense);
             done = *events_before;
             let address = self.rares.len() as u64;
@@ -227,6 +236,11 @@ impl Piece {
                 ..step
             });
         }
+        for entry in entered {
+            self.push_events(&decoded.events[done..entry.1], place, dense);
+            done = entry.1;
+            self.push_entered(entry, place);
+        }
         self.push_events(&decoded.events[done..], place, dense);
         // Stable: steps of one instant stay in program order.
         if !self.steps.is_sorted_by_key(|step| step.key) {
@@ -234,6 +248,16 @@ impl Piece {
         }
         self.first = self.steps.first().map_or(0, |step| step.key);
         self.last = self.steps.last().map_or(0, |step| step.key);
+    }
+
+    fn push_entered(&mut self, (key, _, context): &(u64, usize, ContextId), place: StreamPlace) {
+        let step = Step::blank(*key, StepKind::Entered);
+        self.steps.push(Step {
+            context: context.0,
+            thread: place.thread,
+            stream: place.stream,
+            ..step
+        });
     }
 
     fn push_events(

@@ -226,9 +226,11 @@ impl Player {
                 *effect = self.resize_end(step)
             }
             StepKind::ReallocEnd => *effect = self.move_in(step),
-            StepKind::FailedAlloc | StepKind::FailedRealloc | StepKind::Rare | StepKind::Evict => {
-                *effect = Effect::default();
-            }
+            StepKind::FailedAlloc
+            | StepKind::FailedRealloc
+            | StepKind::Rare
+            | StepKind::Evict
+            | StepKind::Entered => *effect = Effect::default(),
         }
     }
 

@@ -29,6 +29,8 @@ pub enum StepKind {
     Rare,
     /// A block is dropped because another one was put at its address: a fault of order.
     Evict,
+    /// A context begins anew: an instance more.
+    Entered,
 }
 
 impl StepKind {
@@ -51,6 +53,7 @@ impl StepKind {
                 | StepKind::ReleaseInFlight
                 | StepKind::Rare
                 | StepKind::Evict
+                | StepKind::Entered
         )
     }
 }

@@ -88,6 +88,18 @@ impl Table {
         }
     }
 
+    /// Adds a column behind the others, with a cell for each row.
+    pub(crate) fn column(&mut self, title: &str, cells: impl Iterator<Item = String>) {
+        let title = title.strip_prefix('<').map_or_else(
+            || (title.to_owned(), Align::Right),
+            |left| (left.to_owned(), Align::Left),
+        );
+        self.header.push(title);
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row.push(cell);
+        }
+    }
+
     /// Adds a row.
     pub(crate) fn row<const N: usize>(&mut self, row: [String; N]) {
         debug_assert_eq!(N, self.header.len());

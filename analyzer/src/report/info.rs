@@ -145,6 +145,9 @@ fn health_section(document: &mut Document, health: &HealthFacts) {
         ("releases in flight", count(health.in_flight)),
         ("backtraces cut", count(health.stacks_cut)),
     ]);
+    if health.contexts_cut > 0 {
+        document.facts([("contexts not entered", count(health.contexts_cut))]);
+    }
     if health.unwinds_checked > 0 {
         document.facts([
             ("unwinds checked", count(health.unwinds_checked)),

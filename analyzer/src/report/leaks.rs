@@ -1,12 +1,14 @@
 //! What was never given back, by call site, with backtraces.
 
 use super::document::{Block, Document};
-use super::summary::{backtrace, head, trouble};
+use super::summary::{backtrace, context_name, head, trouble};
 use crate::units::{bytes, count, nanos, plural};
 use crate::{Analysis, LeakSite};
 
 /// Backtraces shown of one call site.
 const STACKS: usize = 3;
+/// Contexts named of one call site.
+const CONTEXTS: usize = 5;
 
 /// Live blocks by call site; the `limit` with most bytes in full.
 pub fn leaks_document(analysis: &Analysis, limit: usize) -> Document {
@@ -37,6 +39,26 @@ pub fn leaks_document(analysis: &Analysis, limit: usize) -> Document {
     document
 }
 
+/// What a call site's live blocks are for.
+fn purposes(document: &mut Document, analysis: &Analysis, leak: &LeakSite) {
+    let told = leak.contexts.iter().take(CONTEXTS).map(|share| {
+        let name = match context_name(analysis, Some(share.context)).as_str() {
+            "-" => "no context".to_owned(),
+            name => name.to_owned(),
+        };
+        let blocks = plural(share.blocks, "block");
+        format!("{name} ({} in {blocks})", bytes(share.bytes))
+    });
+    let mut told: Vec<String> = told.collect();
+    if leak.contexts.len() > CONTEXTS {
+        let more = (leak.contexts.len() - CONTEXTS) as u64;
+        told.push(format!("and {} more", plural(more, "context")));
+    }
+    if !told.is_empty() {
+        document.line(format!("for {}", told.join(", ")));
+    }
+}
+
 fn site(document: &mut Document, analysis: &Analysis, leak: &LeakSite) {
     let Some(site) = analysis.sites.get(leak.site as usize) else {
         return;
@@ -59,6 +81,7 @@ fn site(document: &mut Document, analysis: &Analysis, leak: &LeakSite) {
         nanos(leak.newest_nanos),
         count(site.allocations + site.reallocations)
     ));
+    purposes(document, analysis, leak);
     let mut stacks: Vec<_> = site
         .stacks
         .iter()

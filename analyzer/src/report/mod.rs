@@ -3,6 +3,7 @@
 //! A report is built as a [`Document`], paragraphs and tables without any looks, and
 //! then written as text or Markdown. Same analysis, same bytes.
 
+mod contexts;
 mod document;
 mod frag;
 mod frames;
@@ -17,6 +18,7 @@ mod summary;
 mod text;
 mod whole;
 
+pub use contexts::{ContextSort, ContextsShown, contexts_document};
 pub use document::{Align, Block, Document, Table};
 pub use frag::{capacity_document, frag_document, series_document};
 pub use frames::{FrameSort, frames_csv, frames_document};

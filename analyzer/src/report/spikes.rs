@@ -1,7 +1,7 @@
 //! Frames over budget, with who is to blame.
 
 use super::document::{Block, Document, Table};
-use super::summary::{frame_name, head, over_budget, site_name, trouble};
+use super::summary::{add_contexts, frame_name, head, over_budget, site_name, trouble};
 use crate::place::FrameRange;
 use crate::units::{bytes, count, nanos, percent, plural};
 use crate::{Analysis, CallCause, LoopAnalysis, Spike, Verdict};
@@ -118,6 +118,8 @@ fn frame(document: &mut Document, analysis: &Analysis, spike: &Spike) {
             nanos(site.slowest_nanos),
         ]);
     }
+    let sites = spike.sites.iter();
+    add_contexts(&mut table, analysis, sites.map(|site| site.context));
     document.table(table);
 }
 
@@ -155,12 +157,11 @@ fn slow_calls(document: &mut Document, analysis: &Analysis, game_loop: &LoopAnal
         "<call site",
         "<met meanwhile, at most",
     ]);
-    for call in analysis
-        .slow_calls
-        .iter()
-        .filter(|call| within(call.nanos))
-        .take(SLOW_CALLS)
-    {
+    let calls = || {
+        let calls = analysis.slow_calls.iter();
+        calls.filter(|call| within(call.nanos)).take(SLOW_CALLS)
+    };
+    for call in calls() {
         table.row([
             nanos(call.duration_nanos),
             frame_name(call.frame),
@@ -171,6 +172,7 @@ fn slow_calls(document: &mut Document, analysis: &Analysis, game_loop: &LoopAnal
             cause(call.cause.as_ref()),
         ]);
     }
+    add_contexts(&mut table, analysis, calls().map(|call| call.context));
     if !table.rows.is_empty() {
         document.section("Slow calls in these frames");
         document.table(table);

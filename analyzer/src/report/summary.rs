@@ -163,6 +163,24 @@ pub(crate) fn site_name(analysis: &Analysis, site: Option<u32>) -> String {
     known.map_or_else(|| "-".to_owned(), |site| site.name.clone())
 }
 
+/// What something was for, by the context's index.
+pub(crate) fn context_name(analysis: &Analysis, context: Option<u32>) -> String {
+    let known = context.and_then(|context| analysis.contexts.get(context as usize));
+    let named = known.filter(|context| context.parent.is_some());
+    named.map_or_else(|| "-".to_owned(), |context| context.path.clone())
+}
+
+/// A column that tells what each row is for, where the trace has contexts.
+pub(crate) fn add_contexts(
+    table: &mut Table,
+    analysis: &Analysis,
+    contexts: impl Iterator<Item = Option<u32>>,
+) {
+    if !analysis.contexts.is_empty() {
+        table.column("<for", contexts.map(|it| context_name(analysis, it)));
+    }
+}
+
 /// A frame's number, or that it lies outside of frames.
 pub(crate) fn frame_name(frame: Option<u64>) -> String {
     frame.map_or_else(|| "-".to_owned(), |frame| frame.to_string())

@@ -1,9 +1,10 @@
 //! The report: findings first, then everything else.
 
+use super::contexts::main_contexts;
 use super::document::{Align, Block, Document, Table};
 use super::summary::{
-    bursts, frame_name, head, is_damaged, mean_nanos, over_budget, per_frame, share_of, site_name,
-    trouble,
+    add_contexts, bursts, frame_name, head, is_damaged, mean_nanos, over_budget, per_frame,
+    share_of, site_name, trouble,
 };
 use crate::units::{bytes, count, nanos, percent, plural};
 use crate::{Analysis, DriftRow, LatencyTable, LoopAnalysis, Site};
@@ -28,6 +29,7 @@ pub fn report_document(analysis: &Analysis) -> Document {
     drift(&mut document, analysis);
     sites(&mut document, analysis);
     segments(&mut document, analysis);
+    main_contexts(&mut document, analysis, ROWS);
     leaks(&mut document, analysis);
     growth(&mut document, analysis);
     temporary(&mut document, analysis);
@@ -161,6 +163,8 @@ fn spikes(document: &mut Document, analysis: &Analysis, game_loop: &LoopAnalysis
             site_name(analysis, spike.sites.first().map(|site| site.site)),
         ]);
     }
+    let sites = spikes.worst.iter().map(|spike| spike.sites.first());
+    add_contexts(&mut table, analysis, sites.map(|site| site?.context));
     document.table(table);
 }
 
@@ -264,6 +268,8 @@ fn slow_calls(document: &mut Document, analysis: &Analysis) {
             super::spikes::cause(call.cause.as_ref()),
         ]);
     }
+    let calls = analysis.slow_calls.iter();
+    add_contexts(&mut table, analysis, calls.map(|call| call.context));
     document.table(table);
 }
 
@@ -431,6 +437,8 @@ fn leaks(document: &mut Document, analysis: &Analysis) {
             ),
         ]);
     }
+    let most = leaks.sites.iter().map(|site| site.contexts.first());
+    add_contexts(&mut table, analysis, most.map(|share| Some(share?.context)));
     document.table(table);
 }
 

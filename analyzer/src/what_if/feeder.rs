@@ -129,7 +129,7 @@ impl<'a> Feeder<'a> {
             StepKind::ReallocEnd => self.reallocate(step),
             StepKind::FailedAlloc | StepKind::FailedRealloc => self.fed.failed += 1,
             StepKind::Evict => self.evict(step),
-            StepKind::ResizeBegin | StepKind::Rare => {}
+            StepKind::ResizeBegin | StepKind::Rare | StepKind::Entered => {}
         }
     }
 
