@@ -322,9 +322,9 @@ static inline int heapreel_thread_stats_if(heapreel_stats *stats) {
 #define HEAPREEL_CONTEXT_LEAVE(previous) heapreel_context_leave_if(previous)
 
 #ifdef __GNUC__
-#define HEAPREEL_LIKE_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define HEAPREEL_LIKE_PRINTF(at, first) __attribute__((__format__(__printf__, at, first)))
 #else
-#define HEAPREEL_LIKE_PRINTF(format, first)
+#define HEAPREEL_LIKE_PRINTF(at, first)
 #endif
 
 static inline int heapreel_has_percent(const char *text) {

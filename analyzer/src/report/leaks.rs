@@ -2,6 +2,7 @@
 
 use super::document::{Block, Document};
 use super::summary::{backtrace, context_name, head, trouble};
+use super::text::shortened;
 use crate::units::{bytes, count, nanos, plural};
 use crate::{Analysis, LeakSite};
 
@@ -44,7 +45,7 @@ fn purposes(document: &mut Document, analysis: &Analysis, leak: &LeakSite) {
     let told = leak.contexts.iter().take(CONTEXTS).map(|share| {
         let name = match context_name(analysis, Some(share.context)).as_str() {
             "-" => "no context".to_owned(),
-            name => name.to_owned(),
+            name => shortened(name),
         };
         let blocks = plural(share.blocks, "block");
         format!("{name} ({} in {blocks})", bytes(share.bytes))

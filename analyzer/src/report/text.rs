@@ -142,7 +142,7 @@ fn width_of(text: &str) -> usize {
 }
 
 /// A name that is too long loses its middle: both ends tell the most.
-fn shortened(name: &str) -> String {
+pub(crate) fn shortened(name: &str) -> String {
     let count = width_of(name);
     if count <= NAME_WIDTH {
         return name.to_owned();

@@ -157,7 +157,9 @@ fn content_hash(source: &Path, compiler: &str, flags: &[&str], more: &[&str]) ->
     let mut hasher = DefaultHasher::new();
     (compiler, flags, more).hash(&mut hasher);
     read(source).hash(&mut hasher);
-    read(&programs().join("../../../recorder/examples/tally/game.rs")).hash(&mut hasher);
+    for other in ["examples/tally/game.rs", "include/heapreel.h"] {
+        read(&programs().join("../../../recorder").join(other)).hash(&mut hasher);
+    }
     let entries = std::fs::read_dir(programs()).expect("the folder of programs");
     let paths = entries.map(|entry| entry.expect("a folder's entry").path());
     let mut headers: Vec<_> = paths
