@@ -34,14 +34,20 @@ use std::marker::PhantomData;
 macro_rules! context {
     ($kind:expr, $format:literal $($argument:tt)*) => {
         if $crate::is_recording() {
-            $crate::ContextScope::formatted($kind, ::core::format_args!($format $($argument)*))
+            $crate::ContextScope::formatted(
+                ::core::convert::AsRef::<str>::as_ref(&$kind),
+                ::core::format_args!($format $($argument)*),
+            )
         } else {
             $crate::ContextScope::none()
         }
     };
     ($kind:expr, $name:expr $(,)?) => {
         if $crate::is_recording() {
-            $crate::ContextScope::named($kind, ::core::convert::AsRef::<str>::as_ref(&$name))
+            $crate::ContextScope::named(
+                ::core::convert::AsRef::<str>::as_ref(&$kind),
+                ::core::convert::AsRef::<str>::as_ref(&$name),
+            )
         } else {
             $crate::ContextScope::none()
         }

@@ -48,6 +48,27 @@
 //! [`assert_allocs!`] has a test fail where code asks for memory that should not, and names
 //! the call sites.
 //!
+//! # Contexts
+//!
+//! What memory is for, rather than which function asked for it: [`context!`] names the asset,
+//! level or entity that a scope works for, with strings made at run time. [`Context`] carries
+//! it to another thread or a later job. `heapreel contexts` shows the tree.
+//!
+//! ```
+//! fn load(path: &str) -> Vec<u8> {
+//!     let _asset = heapreel::context!("asset", path);
+//!     vec![0; 4096] // for "level:forest / asset:rock_07.mesh"
+//! }
+//!
+//! let _level = heapreel::context!("level", "forest");
+//! let context = heapreel::Context::current();
+//! let job = std::thread::spawn(move || {
+//!     let _level = context.enter();
+//!     load("rock_07.mesh")
+//! });
+//! # assert_eq!(job.join().unwrap().len(), 4096);
+//! ```
+//!
 //! # What it costs
 //!
 //! Not started: one load and a predictable branch a call. Counting: two clock reads and a
