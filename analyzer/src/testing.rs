@@ -1,7 +1,8 @@
 //! Made-up games for tests and benches: the same seed gives the same trace.
 
 use heapreel_format::testing::{TraceBuilder, blank};
-use heapreel_format::{Entry, Event, EventKind, StackId};
+use heapreel_format::{ContextId, Definition, Entry, Event, EventKind, StackId, ThreadId};
+use std::borrow::Cow;
 
 /// A game to be made up.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,8 @@ pub struct Game {
     pub chunk_records: u32,
     /// One in so many allocations is never given back.
     pub leak_one_in: u64,
+    /// Contexts that its threads enter and leave; with none there is none in the trace.
+    pub contexts: u32,
 }
 
 impl Default for Game {
@@ -38,6 +41,7 @@ impl Default for Game {
             clock_step: 1,
             chunk_records: 10_000,
             leak_one_in: u64::MAX,
+            contexts: 0,
         }
     }
 }
@@ -75,6 +79,8 @@ struct Play {
     /// Addresses of 256 bytes' width to be used again.
     free: Vec<u64>,
     next_address: u64,
+    /// The contexts that each thread is in.
+    within: Vec<Vec<u32>>,
 }
 
 impl Game {
@@ -101,9 +107,18 @@ impl Game {
             blocks: Vec::new(),
             free: Vec::new(),
             next_address: 0x7f00_0000_0000,
+            within: vec![Vec::new(); self.threads.max(1) as usize],
         };
+        for id in 1..=self.contexts {
+            builder = builder.define(self.context(id));
+        }
         for number in 0..self.events {
-            builder = builder.event(play.event());
+            if self.contexts > 0 {
+                builder = play.enter_or_leave(builder);
+            }
+            let mut event = play.event();
+            event.context = play.context(event.thread);
+            builder = builder.event(event);
             if number % self.frame_events.max(1) == self.frame_events.max(1) - 1 {
                 builder = builder.frame_mark(1, play.clocks[0], 0);
                 play.clocks[0] += self.clock_step;
@@ -111,9 +126,54 @@ impl Game {
         }
         builder
     }
+
+    /// Some have one parent, kind and name with others: two numbers for the same.
+    fn context(&self, id: u32) -> Definition<'static> {
+        let kinds = ["level", "asset", "entity", "system"];
+        Definition::Context {
+            id: ContextId(id),
+            parent: ContextId(parent_of(id)),
+            kind: Cow::Borrowed(kinds[id as usize % kinds.len()]),
+            name: Cow::Owned(format!("number {}", id % 11)),
+        }
+    }
+}
+
+fn parent_of(context: u32) -> u32 {
+    context / 4
 }
 
 impl Play {
+    /// A thread goes into a context within its own, out of it, or stays.
+    fn enter_or_leave(&mut self, builder: TraceBuilder) -> TraceBuilder {
+        let thread = self.random.below(self.within.len() as u64) as usize;
+        let within = &mut self.within[thread];
+        if self.random.below(4) > 0 {
+            return builder;
+        }
+        if self.random.below(2) == 0 {
+            within.pop();
+            return builder;
+        }
+        let around = within.last().copied().unwrap_or(0);
+        let id = around * 4 + 1 + self.random.below(3) as u32;
+        if id > self.game.contexts || parent_of(id) != around {
+            return builder;
+        }
+        within.push(id);
+        builder.enter(thread as u32 + 1, id)
+    }
+
+    fn context(&self, thread: ThreadId) -> ContextId {
+        let within = self.within.get(thread.0 as usize - 1);
+        ContextId(
+            within
+                .and_then(|within| within.last())
+                .copied()
+                .unwrap_or(0),
+        )
+    }
+
     /// What the thread does whose time is earliest.
     fn event(&mut self) -> Event {
         let thread = (0..self.clocks.len())
