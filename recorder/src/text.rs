@@ -78,7 +78,7 @@ mod tests {
         text.push("fünf");
         assert_eq!(text.as_str(), "fünf");
         // Seven bytes and then two of which one would fit.
-        assert!(write!(text, "{}", "xxüy").is_err());
+        assert!(write!(text, "xxüy").is_err());
         assert_eq!(text.as_str(), "fünfxx");
         text.push("z");
         assert_eq!(text.as_str(), "fünfxx");
