@@ -2,9 +2,12 @@
 
 mod support;
 
-use heapreel_format::testing::TraceBuilder;
-use heapreel_format::{Definition, Entry, Rare, Role, SegmentId, ThreadId};
+use heapreel_format::testing::{TraceBuilder, blank};
+use heapreel_format::{
+    ContextId, Definition, Entry, Event, EventKind, Rare, Role, SegmentId, ThreadId,
+};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use support::record::heapreel;
 use support::run::run;
@@ -387,22 +390,134 @@ fn rules_see_segments_contexts_phases_sites_and_threads() {
         .frame_mark(1, 3_000, 0)
         .alloc(1, 3_100, 3_110, 0x4000, 100, 1);
     let trace = written(&scratch, &trace.bytes());
-    let file = scratch.join("heapreel.toml");
-    let routed = |rule: &str| {
-        let text = format!(
-            "[layout]\ndefault = \"general\"\ninstance.general.model = \"heap\"\n\
-             instance.other.model = \"heap\"\n[[layout.rule]]\ninto = \"other\"\n{rule}\n"
-        );
-        std::fs::write(&file, text).unwrap();
-        let replayed = json("replay", &trace, &["--layout", file.to_str().unwrap()]);
-        number(&replayed, "/models/0/instances/1/routed")
-    };
+    let routed = |rule: &str| routed(&scratch, &trace, rule);
     assert_eq!(routed("phase = \"load*\""), 2);
     assert_eq!(routed("thread = \"audio\""), 1);
     assert_eq!(routed("frames = \"0..1\""), 1);
     assert_eq!(routed("segment = \"Default\""), 4);
     assert_eq!(routed("site = \"0x1001\""), 4);
     assert_eq!(routed("site = \"nobody\""), 0);
+}
+
+/// How many allocations a rule sends to an instance of its own.
+fn routed(scratch: &Scratch, trace: &Path, rule: &str) -> u64 {
+    let file = scratch.join("heapreel.toml");
+    let text = format!(
+        "[layout]\ndefault = \"general\"\ninstance.general.model = \"heap\"\n\
+         instance.other.model = \"virtual\"\n[[layout.rule]]\ninto = \"other\"\n{rule}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let replayed = json("replay", trace, &["--layout", file.to_str().unwrap()]);
+    number(&replayed, "/models/0/instances/1/routed")
+}
+
+/// Four blocks: freed before the first mark, freed in their frame, after two marks, never;
+/// and one that is resized on its way.
+#[test]
+fn rules_know_how_long_blocks_will_live() {
+    let scratch = Scratch::new();
+    let trace = TraceBuilder::new()
+        .stack(1, Entry::Malloc, &[0x1001])
+        .alloc(1, 1_000, 1_010, 0x1000, 10, 1)
+        .free(1, 1_100, 1_110, 0x1000)
+        .frame_mark(1, 1_500, 0)
+        .alloc(1, 2_000, 2_010, 0x1000, 20, 1)
+        .alloc(1, 2_100, 2_110, 0x2000, 30, 1)
+        .alloc(1, 2_200, 2_210, 0x3000, 40, 1)
+        .alloc(1, 2_300, 2_310, 0x4000, 50, 1)
+        .free(2, 2_400, 2_410, 0x1000)
+        .frame_mark(1, 2_500, 0)
+        .realloc(1, 2_600, 2_610, 0x4000, 0x5000, 500, 1)
+        .frame_mark(1, 3_500, 0)
+        .free(1, 3_600, 3_610, 0x2000)
+        .frame_mark(1, 4_500, 0)
+        .free(1, 4_600, 4_610, 0x5000);
+    let trace = written(&scratch, &trace.bytes());
+    for (lifetime, blocks) in [
+        ("0", 2),
+        ("1", 0),
+        ("2", 1),
+        ("3", 1),
+        ("\"..=2\"", 3),
+        ("\"3..\"", 2),
+        ("\"permanent\"", 1),
+    ] {
+        let rule = format!("lifetime = {lifetime}");
+        assert_eq!(routed(&scratch, &trace, &rule), blocks, "{rule}");
+    }
+}
+
+#[test]
+fn rules_see_the_kinds_of_contexts() {
+    let scratch = Scratch::new();
+    let context = |id, parent, kind: &'static str, name: &'static str| Definition::Context {
+        id: ContextId(id),
+        parent: ContextId(parent),
+        kind: kind.into(),
+        name: name.into(),
+    };
+    let block = |key: u64, context| Event {
+        address: key << 8,
+        size: 100,
+        context: ContextId(context),
+        ..blank(1, key, key + 10, EventKind::Alloc)
+    };
+    let trace = TraceBuilder::new()
+        .define(context(1, 0, "level", "forest"))
+        .define(context(2, 1, "asset", "rock_07"))
+        .event(block(1_000, 0))
+        .event(block(1_100, 1))
+        .event(block(1_200, 2));
+    let trace = written(&scratch, &trace.bytes());
+    for (tag, blocks) in [
+        ("level", 2),
+        ("asset", 1),
+        ("asset:rock_*", 1),
+        ("level:forest", 2),
+        ("forest", 0),
+    ] {
+        let rule = format!("tag = \"{tag}\"");
+        assert_eq!(routed(&scratch, &trace, &rule), blocks, "{rule}");
+    }
+}
+
+/// What the instances lose and why, each for itself and all together.
+#[test]
+fn a_layout_tells_its_instances_waste_by_cause() {
+    let scratch = Scratch::new();
+    let rules = scratch.join("heapreel.toml");
+    let text = "[layout]\ndefault = \"general\"\n\
+         [layout.instance.general]\nmodel = \"heap\"\nset = { segments = \"Default=64MiB\" }\n\
+         [layout.instance.paged]\nmodel = \"virtual\"\n\
+         [[layout.rule]]\ninto = \"paged\"\nsize = \"..=4KiB\"\n";
+    std::fs::write(&rules, text).unwrap();
+    let trace = sample("leak.hreel");
+    let words = ["--layout", rules.to_str().unwrap()];
+    let replayed = json("replay", &trace, &words);
+    let report = &replayed["models"][0];
+    let causes = |of: &Value| -> BTreeMap<String, u64> {
+        let rows = of["waste"].as_array().unwrap().iter();
+        rows.map(|row| {
+            let cause = row["cause"].as_str().unwrap().to_owned();
+            (cause, number(row, "/bytes"))
+        })
+        .collect()
+    };
+    let mut sum = BTreeMap::new();
+    for instance in report["instances"].as_array().unwrap() {
+        let its = causes(instance);
+        let end = |path| number(&instance["end"], path);
+        let lost = its.values().sum::<u64>();
+        assert_eq!(lost, end("/held") - end("/requested"), "{instance}");
+        assert!(number(instance, "/peak_used") >= end("/used"), "{instance}");
+        its.into_iter()
+            .for_each(|(cause, bytes)| *sum.entry(cause).or_insert(0) += bytes);
+    }
+    assert_eq!(causes(report), sum);
+    // Of the heap and of the pages.
+    assert!(sum["free"] > 60 << 20 && sum["page tails"] > 0, "{sum:?}");
+    let text = stdout("replay", &trace, &words);
+    assert!(text.contains("page tails") && text.contains("most used"));
 }
 
 /// The example of docs/models.md: threads of a name go to an instance of their own.

@@ -40,6 +40,14 @@ pub struct Moment {
     pub site: u32,
     /// Number of the context, the scope of work that the thread is in.
     pub context: u32,
+    /// How many frames end while the block that is allocated lives; [`Moment::FOREVER`]
+    /// where it is never freed. 0 unless whoever replays has looked ahead.
+    pub lifetime: u32,
+}
+
+impl Moment {
+    /// The lifetime of a block that is never freed.
+    pub const FOREVER: u32 = u32::MAX;
 }
 
 /// A request for a block.

@@ -138,6 +138,14 @@ impl Names for GameNames {
         }
     }
 
+    fn tags(&self, context: u32, each: &mut dyn FnMut(&str)) {
+        if context == 3 {
+            ["asset", "asset:rock_07", "level", "level:forest"]
+                .into_iter()
+                .for_each(each);
+        }
+    }
+
     fn phases(&self, frame: u32, each: &mut dyn FnMut(&str)) {
         if frame >= 150 {
             each("combat");
@@ -252,6 +260,59 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
+fn rules_tell_lifetimes_and_kinds_of_contexts_apart() {
+    let rule = |condition: &str| {
+        format!(
+            "{GENERAL}\n[layout.instance.other]\nmodel = \"arena\"\n\
+             [[layout.rule]]\ninto = \"other\"\n{condition}\n"
+        )
+    };
+    let going_to_other = |condition: &str, moments: &[Moment]| -> Vec<usize> {
+        let spec = parse(&rule(condition));
+        let mut layout = spec.build(Arc::new(GameNames), make).unwrap();
+        let requests: Vec<_> = moments.iter().map(|&at| (at, 64, 0)).collect();
+        let homes = routes(&mut layout, &requests);
+        (0..homes.len())
+            .filter(|&at| homes[at] == "other")
+            .collect()
+    };
+    let lived = |lifetime| Moment {
+        lifetime,
+        ..Moment::default()
+    };
+    let lives = [0, 1, 3, 4, u32::MAX - 1, Moment::FOREVER].map(lived);
+    for (condition, expected) in [
+        ("lifetime = 0", &[0][..]),
+        ("lifetime = \"..=3\"", &[0, 1, 2]),
+        ("lifetime = \"1..4\"", &[1, 2]),
+        ("lifetime = \"4..\"", &[3, 4, 5]),
+        ("lifetime = \"permanent\"", &[5]),
+        ("size = 64", &[0, 1, 2, 3, 4, 5]),
+    ] {
+        assert_eq!(going_to_other(condition, &lives), expected, "{condition}");
+        let asks = condition.starts_with("lifetime");
+        assert_eq!(parse(&rule(condition)).asks_lifetimes(), asks);
+    }
+    let inside = [0, 3].map(|context| Moment {
+        context,
+        ..Moment::default()
+    });
+    for (condition, expected) in [
+        ("tag = \"asset\"", &[1][..]),
+        ("tag = \"level:f*\"", &[1]),
+        ("tag = [\"sound\", \"asset:rock_??\"]", &[1]),
+        ("tag = \"rock_07\"", &[]),
+    ] {
+        assert_eq!(going_to_other(condition, &inside), expected, "{condition}");
+    }
+    let wrong = parse(&rule("lifetime = \"for ever\"")).build(Arc::new(NoNames), make);
+    assert_eq!(
+        wrong.err().unwrap().to_string(),
+        "rule 1: lifetime cannot be \"for ever\": frames such as 0, ..=3 or 60.., or \"permanent\""
+    );
+}
+
+#[test]
 fn what_an_instance_cannot_serve_another_does_and_both_know() {
     let mut layout = parse(GAME).build(Arc::new(GameNames), make).unwrap();
     let bullet = Moment {
@@ -269,7 +330,7 @@ fn what_an_instance_cannot_serve_another_does_and_both_know() {
     assert_eq!(layout.block(BlockId(0)).unwrap().address, moved.address);
     let traffic: HashMap<_, _> = layout
         .instances()
-        .map(|(name, _, traffic)| (name.to_owned(), *traffic))
+        .map(|it| (it.name.to_owned(), *it.traffic))
         .collect();
     let (shots, general) = (traffic["shots"], traffic["general"]);
     assert_eq!(
@@ -396,18 +457,24 @@ proptest! {
     fn w1_and_w2_each_block_has_one_instance(ops in support::ops(SHAPE)) {
         let mut layout = game();
         let mut books = Books::default();
+        let mut most_used = HashMap::new();
         for &op in &ops {
             books.step(&mut layout, op);
-            let blocks: u64 = layout.instances().map(|part| part.1.counters().blocks).sum();
+            for part in layout.instances() {
+                let most = most_used.entry(part.name.to_owned()).or_insert(0);
+                *most = part.model.counters().used.max(*most);
+                prop_assert_eq!(part.peak_used, *most);
+            }
+            let blocks: u64 = layout.instances().map(|part| part.model.counters().blocks).sum();
             prop_assert_eq!(blocks, books.live.len() as u64);
-            let requested: u64 = layout.instances().map(|part| part.1.counters().requested).sum();
+            let requested: u64 = layout.instances().map(|part| part.model.counters().requested).sum();
             prop_assert_eq!(requested, books.live.iter().map(|&(_, size)| size).sum::<u64>());
             for &(id, _) in &books.live {
-                let holders = layout.instances().filter(|part| part.1.block(id).is_some());
+                let holders = layout.instances().filter(|part| part.model.block(id).is_some());
                 prop_assert_eq!(holders.count(), 1);
             }
-            let taken: u64 = layout.instances().map(|part| part.2.taken_over).sum();
-            let given: u64 = layout.instances().map(|part| part.2.given_away).sum();
+            let taken: u64 = layout.instances().map(|part| part.traffic.taken_over).sum();
+            let given: u64 = layout.instances().map(|part| part.traffic.given_away).sum();
             prop_assert!(books.changes <= taken);
             prop_assert_eq!(given, taken);
         }

@@ -2,7 +2,9 @@
 
 use super::document::{Align, Block, Document, Table};
 use crate::units::{bytes, count, nanos, percent, plural};
-use crate::what_if::{Compared, ExcessRow, FailureRow, ModelReport, PerFrame, Replayed, Swept};
+use crate::what_if::{
+    Cause, Compared, ExcessRow, FailureRow, ModelReport, PerFrame, Replayed, Swept,
+};
 
 /// Rows that are listed of failures and times over a budget.
 const LISTED: usize = 10;
@@ -233,8 +235,10 @@ fn add_own(document: &mut Document, model: &ModelReport) {
         "requests",
         "failed",
         "given away",
+        "most used",
         "used",
         "held",
+        "<mostly lost to",
     ]);
     for row in &model.instances {
         table.row([
@@ -242,11 +246,22 @@ fn add_own(document: &mut Document, model: &ModelReport) {
             count(row.traffic.routed),
             count(row.traffic.failures),
             count(row.traffic.given_away),
+            bytes(row.peak_used),
             bytes(row.end.used),
             bytes(row.end.held),
+            main_cause(&row.waste),
         ]);
     }
     document.table(table);
+}
+
+/// The cause that costs the most.
+fn main_cause(waste: &[Cause]) -> String {
+    let most = waste.iter().max_by_key(|it| it.bytes);
+    most.map_or_else(
+        || "-".to_owned(),
+        |it| format!("{}: {}", it.cause, bytes(it.bytes)),
+    )
 }
 
 fn add_failures(document: &mut Document, model: &ModelReport) {

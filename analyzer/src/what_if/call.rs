@@ -47,6 +47,9 @@ pub struct Call {
     pub context: u32,
     /// The block.
     pub id: u32,
+    /// Of an allocation: how many frames end while the block lives, where the pass was asked
+    /// to look ahead; else 0.
+    pub lifetime: u32,
     /// The trace's number of the segment.
     pub segment: u16,
     /// Requested alignment as a power of two; 0 for none.
@@ -71,6 +74,7 @@ impl Call {
             segment: SegmentId(self.segment),
             site: self.site,
             context: self.context,
+            lifetime: self.lifetime,
         }
     }
 

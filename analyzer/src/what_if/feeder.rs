@@ -48,6 +48,8 @@ pub(super) struct Feeder<'a> {
     next_id: u32,
     started: Vec<bool>,
     exits: std::iter::Peekable<std::vec::IntoIter<(u64, u32)>>,
+    /// Of the blocks that are still to be allocated, in their order; empty where nobody asks.
+    lifetimes: std::vec::IntoIter<u32>,
     main_loop: Option<LoopId>,
     marks: u64,
     calls: Vec<Call>,
@@ -55,8 +57,14 @@ pub(super) struct Feeder<'a> {
 }
 
 impl<'a> Feeder<'a> {
-    /// A feeder that stands before the first step. `exits` are (key, thread) in order.
-    pub(super) fn new(trace: &Trace, scene: &'a Scene, exits: Vec<(u64, u32)>) -> Feeder<'a> {
+    /// A feeder that stands before the first step. `exits` are (key, thread) in order,
+    /// `lifetimes` what [`lifetimes`](super::lifetimes) has found, or nothing.
+    pub(super) fn new(
+        trace: &Trace,
+        scene: &'a Scene,
+        exits: Vec<(u64, u32)>,
+        lifetimes: Vec<u32>,
+    ) -> Feeder<'a> {
         let mut feeder = Feeder {
             scene,
             live: HashMap::default(),
@@ -65,6 +73,7 @@ impl<'a> Feeder<'a> {
             next_id: 0,
             started: vec![false; scene.threads.len()],
             exits: exits.into_iter().peekable(),
+            lifetimes: lifetimes.into_iter(),
             main_loop: None,
             marks: 0,
             calls: Vec::new(),
@@ -200,6 +209,7 @@ impl<'a> Feeder<'a> {
             id,
             address: step.address,
             align_log2: self.align(step),
+            lifetime: self.lifetimes.next().unwrap_or(0),
             ..self.call(step, kind)
         };
         self.push_of_thread(call);
@@ -348,6 +358,7 @@ impl<'a> Feeder<'a> {
             site: 0,
             context: 0,
             id: 0,
+            lifetime: 0,
             segment: 0,
             align_log2: 0,
             kind,

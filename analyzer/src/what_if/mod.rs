@@ -16,6 +16,7 @@ mod configuration;
 mod csv;
 mod exits;
 mod feeder;
+mod lifetimes;
 mod phases;
 mod placements;
 mod registry;

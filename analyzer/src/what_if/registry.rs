@@ -19,6 +19,8 @@ pub struct Built {
     pub segments: Vec<String>,
     /// What segments may have, by name: capacities of a heap, budgets of others.
     pub budgets: BTreeMap<String, u64>,
+    /// Whether it wants to know of each block how long it will live.
+    pub asks_lifetimes: bool,
 }
 
 /// Why a model could not be made. One line.
@@ -78,9 +80,8 @@ pub fn build(
         .build(names, |spec| instance(spec, configuration, scene))
         .map_err(BadModel::Layout)?;
     Ok(Built {
-        model: Box::new(model),
-        segments: Vec::new(),
-        budgets: BTreeMap::new(),
+        asks_lifetimes: layout.asks_lifetimes(),
+        ..built(model)
     })
 }
 
@@ -160,6 +161,7 @@ fn built(model: impl Model) -> Built {
         model: Box::new(model),
         segments: Vec::new(),
         budgets: BTreeMap::new(),
+        asks_lifetimes: false,
     }
 }
 

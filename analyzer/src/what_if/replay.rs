@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::exits::inferred;
 use super::feeder::{Fed, Feeder};
+use super::lifetimes::lifetimes;
 use super::run::Run;
 use super::scene::Scene;
 use crate::analysis::Progress;
@@ -52,7 +53,11 @@ pub fn replay<W: Watch>(
     mut progress: impl FnMut(Progress),
 ) -> Result<(Vec<(Run, W)>, Fed), ReadError> {
     let exits = inferred(trace, scene)?;
-    let mut feeder = Feeder::new(trace, scene, exits);
+    let lifetimes = match runs.iter().any(|(run, _)| run.asks_lifetimes()) {
+        true => lifetimes(trace, scene, exits.clone())?,
+        false => Vec::new(),
+    };
+    let mut feeder = Feeder::new(trace, scene, exits, lifetimes);
     let total = crate::analysis::records(trace);
     std::thread::scope(|scope| {
         let mut senders = Vec::new();
@@ -87,7 +92,8 @@ pub fn replay<W: Watch>(
     })
 }
 
-fn feed(feeder: &mut Feeder<'_>, batch: &Batch) {
+/// Gives a batch of steps to the feeder.
+pub(super) fn feed(feeder: &mut Feeder<'_>, batch: &Batch) {
     for step in &batch.steps {
         if step.kind != StepKind::Rare {
             feeder.step(step);

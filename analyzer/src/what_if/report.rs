@@ -6,7 +6,7 @@ use super::scene::Scene;
 use crate::analysis::naming::Naming;
 use heapreel_format::Trace;
 use heapreel_models::arena::ArenaReport;
-use heapreel_models::layout::Traffic;
+use heapreel_models::layout::{InstanceView, Traffic};
 use heapreel_models::ledger::{Excess, Failed, FrameRow, Tally};
 use heapreel_models::metrics::Fragmentation;
 use heapreel_models::paged::{HeapFacts, HeapKind};
@@ -198,6 +198,10 @@ pub struct InstanceRow {
     /// What it was asked for.
     #[serde(flatten)]
     pub traffic: Traffic,
+    /// Most bytes of blocks at once.
+    pub peak_used: u64,
+    /// Held and not requested when the trace ended, by cause.
+    pub waste: Vec<Cause>,
     /// Its counters when the trace ended.
     pub end: Counters,
 }
@@ -379,6 +383,9 @@ fn fidelity(model: &dyn Any) -> &'static str {
 
 /// What is held and was not requested, by cause; all of it adds up.
 fn waste(model: &dyn Any, end: &Counters) -> Vec<Cause> {
+    if let Some(layout) = model.downcast_ref::<Layout>() {
+        return summed(layout.instances().map(|it| waste_of(it.model)));
+    }
     let cause = |cause: &str, bytes| Cause {
         cause: cause.to_owned(),
         bytes,
@@ -399,6 +406,22 @@ fn waste(model: &dyn Any, end: &Counters) -> Vec<Cause> {
         .chain(parts)
         .filter(|it| it.bytes > 0)
         .collect()
+}
+
+fn waste_of(model: &dyn heapreel_models::Model) -> Vec<Cause> {
+    waste(model, &model.counters())
+}
+
+/// The causes of several models, each once, in the order in which they are met.
+fn summed(models: impl Iterator<Item = Vec<Cause>>) -> Vec<Cause> {
+    let mut sums: Vec<Cause> = Vec::new();
+    for cause in models.flatten() {
+        match sums.iter_mut().find(|sum| sum.cause == cause.cause) {
+            Some(sum) => sum.bytes += cause.bytes,
+            None => sums.push(cause),
+        }
+    }
+    sums
 }
 
 /// The fields of a value that are numbers, by their names.
@@ -435,10 +458,12 @@ fn per_frame(rows: &[FrameRow], value: impl Fn(&FrameRow) -> u64) -> PerFrame {
 }
 
 fn instances(layout: &Layout) -> Vec<InstanceRow> {
-    let row = |(name, model, traffic): (&str, &dyn heapreel_models::Model, &Traffic)| InstanceRow {
-        name: name.to_owned(),
-        traffic: *traffic,
-        end: model.counters(),
+    let row = |it: InstanceView<'_>| InstanceRow {
+        name: it.name.to_owned(),
+        traffic: *it.traffic,
+        peak_used: it.peak_used,
+        waste: waste_of(it.model),
+        end: it.model.counters(),
     };
     layout.instances().map(row).collect()
 }

@@ -16,6 +16,7 @@ pub struct Run {
     ledger: Ledger,
     segments: Vec<String>,
     budgets: BTreeMap<String, u64>,
+    asks_lifetimes: bool,
     /// Names of announced heaps by their numbers.
     heaps: BTreeMap<u32, String>,
     /// Ranges of announced heaps, for when those are gone.
@@ -40,6 +41,7 @@ impl Run {
             ledger: Ledger::new(built.model, options),
             segments: built.segments,
             budgets: built.budgets,
+            asks_lifetimes: built.asks_lifetimes,
             heaps: heaps.map(|(id, (name, ..))| (id.0, name.clone())).collect(),
             ranges: HashMap::new(),
         }
@@ -48,6 +50,11 @@ impl Run {
     /// What people call it.
     pub fn label(&self) -> &str {
         &self.label
+    }
+
+    /// Whether it wants to know of each block how long it will live.
+    pub fn asks_lifetimes(&self) -> bool {
+        self.asks_lifetimes
     }
 
     /// The books and the model.

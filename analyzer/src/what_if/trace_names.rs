@@ -15,8 +15,8 @@ pub(super) struct TraceNames {
     functions: Vec<String>,
     /// By a backtrace's position: its functions, innermost first.
     sites: Vec<Vec<u32>>,
-    /// By a context's position: its name and those around it.
-    contexts: Vec<Vec<String>>,
+    /// By a context's position: kind and name, its own and of those around it.
+    contexts: Vec<Vec<(String, String)>>,
     /// By game frame: the phases that it lies in.
     phases: Vec<Vec<String>>,
 }
@@ -73,13 +73,16 @@ fn phases(trace: &Trace) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The names of a context and of those around it, the innermost first.
-fn around(trace: &Trace, id: ContextId) -> Vec<String> {
+/// Kinds and names of a context and of those around it, the innermost first.
+fn around(trace: &Trace, id: ContextId) -> Vec<(String, String)> {
     let contexts = &trace.definitions().contexts;
     let parent = |id: &ContextId| contexts.get(id).map(|(parent, ..)| *parent);
     std::iter::successors(Some(id), parent)
         .take(DEEPEST)
-        .filter_map(|id| contexts.get(&id).map(|(_, _, name)| name.clone()))
+        .filter_map(|id| {
+            let (_, kind, name) = contexts.get(&id)?;
+            Some((kind.clone(), name.clone()))
+        })
         .collect()
 }
 
@@ -106,7 +109,15 @@ impl Names for TraceNames {
 
     fn context(&self, context: u32, each: &mut dyn FnMut(&str)) {
         let names = self.contexts.get(context as usize).into_iter().flatten();
-        names.for_each(|name| each(name));
+        names.for_each(|(_, name)| each(name));
+    }
+
+    fn tags(&self, context: u32, each: &mut dyn FnMut(&str)) {
+        let tags = self.contexts.get(context as usize).into_iter().flatten();
+        for (kind, name) in tags {
+            each(kind);
+            each(&format!("{kind}:{name}"));
+        }
     }
 
     fn phases(&self, frame: u32, each: &mut dyn FnMut(&str)) {

@@ -50,6 +50,8 @@ pub(crate) struct Instance {
     model: Box<dyn Model>,
     on_full: Option<usize>,
     held: u64,
+    used: u64,
+    peak_used: u64,
     traffic: Traffic,
 }
 
@@ -61,14 +63,35 @@ impl Instance {
             model,
             on_full,
             held,
+            used: 0,
+            peak_used: 0,
             traffic: Traffic::default(),
         }
     }
+
+    fn charge(&mut self, usable: u64) {
+        self.used += usable;
+        self.peak_used = self.peak_used.max(self.used);
+    }
 }
 
-/// Which instance has a block, and the alignment it was asked for, as a power of two.
+/// What is told of an instance.
+pub struct InstanceView<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its model.
+    pub model: &'a dyn Model,
+    /// What it was asked for.
+    pub traffic: &'a Traffic,
+    /// Most bytes of blocks at once, rounding included.
+    pub peak_used: u64,
+}
+
+/// Which instance has a block, its bytes there, and the alignment it was asked for, as a
+/// power of two.
 #[derive(Clone, Copy, Debug)]
 struct Home {
+    usable: u64,
     instance: u16,
     align: u8,
 }
@@ -98,11 +121,14 @@ impl Layout {
         }
     }
 
-    /// Each instance's name, model and traffic, the default first.
-    pub fn instances(&self) -> impl Iterator<Item = (&str, &dyn Model, &Traffic)> {
-        self.instances
-            .iter()
-            .map(|instance| (instance.name.as_str(), &*instance.model, &instance.traffic))
+    /// Each instance, the default first.
+    pub fn instances(&self) -> impl Iterator<Item = InstanceView<'_>> {
+        self.instances.iter().map(|instance| InstanceView {
+            name: &instance.name,
+            model: &*instance.model,
+            traffic: &instance.traffic,
+            peak_used: instance.peak_used,
+        })
     }
 
     /// How many requests a rule matched first, by its place from 0.
@@ -156,7 +182,7 @@ impl Layout {
                         self.instances[first].traffic.given_away += 1;
                         self.instances[number].traffic.taken_over += 1;
                     }
-                    self.enter(id, number, request.align);
+                    self.enter(id, number, placed.usable, request.align);
                     return Ok(translate(placed, number));
                 }
                 Err(error) => {
@@ -169,12 +195,14 @@ impl Layout {
         Err(failure.expect("a layout has an instance"))
     }
 
-    fn enter(&mut self, id: BlockId, instance: usize, align: u64) {
+    fn enter(&mut self, id: BlockId, instance: usize, usable: u64, align: u64) {
+        self.instances[instance].charge(usable);
         let index = id.0 as usize;
         if index >= self.homes.len() {
             self.homes.resize(
                 index + 1,
                 Home {
+                    usable: 0,
                     instance: NONE,
                     align: 0,
                 },
@@ -182,6 +210,7 @@ impl Layout {
         }
         let align = align.max(1).ilog2() as u8;
         self.homes[index] = Home {
+            usable,
             instance: instance as u16,
             align,
         };
@@ -195,7 +224,11 @@ impl Layout {
         size: u64,
         failure: Failure,
     ) -> Result<Placed, Failure> {
-        let Home { instance, align } = self.homes[id.0 as usize];
+        let Home {
+            usable,
+            instance,
+            align,
+        } = self.homes[id.0 as usize];
         let from = usize::from(instance);
         self.instances[from].traffic.failures += 1;
         let Some(to) = self.instances[from].on_full.filter(|&to| to != from) else {
@@ -217,6 +250,7 @@ impl Layout {
         }
         let placed = self.place(to, at, id, request).map_err(|_| failure)?;
         self.instances[from].model.free(at, id);
+        self.instances[from].used -= usable;
         self.settle(from);
         self.instances[from].traffic.given_away += 1;
         let home = usize::from(self.homes[id.0 as usize].instance);
@@ -261,9 +295,13 @@ impl Model for Layout {
     }
 
     fn reallocate(&mut self, at: &Moment, id: BlockId, size: u64) -> Result<Placed, Failure> {
-        let instance = usize::from(self.homes[id.0 as usize].instance);
+        let home = &mut self.homes[id.0 as usize];
+        let instance = usize::from(home.instance);
         match self.instances[instance].model.reallocate(at, id, size) {
             Ok(placed) => {
+                let before = std::mem::replace(&mut home.usable, placed.usable);
+                self.instances[instance].used -= before;
+                self.instances[instance].charge(placed.usable);
                 self.settle(instance);
                 Ok(translate(placed, instance))
             }
@@ -272,9 +310,13 @@ impl Model for Layout {
     }
 
     fn free(&mut self, at: &Moment, id: BlockId) {
-        let home = std::mem::replace(&mut self.homes[id.0 as usize].instance, NONE);
-        self.instances[usize::from(home)].model.free(at, id);
-        self.settle(usize::from(home));
+        let Home {
+            usable, instance, ..
+        } = self.homes[id.0 as usize];
+        self.homes[id.0 as usize].instance = NONE;
+        self.instances[usize::from(instance)].model.free(at, id);
+        self.instances[usize::from(instance)].used -= usable;
+        self.settle(usize::from(instance));
     }
 
     fn thread_start(&mut self, at: &Moment, role: ThreadRole) {

@@ -1,10 +1,11 @@
 //! Which rule a request matches first.
 //!
-//! Each rule is a bit. A site, a context, a segment, a thread, a frame, a size and an
-//! alignment each have a word of those rules that they do not contradict; the lowest bit
+//! Each rule is a bit. A site, a context, a segment, a thread, a frame, a size, a lifetime and
+//! an alignment each have a word of those rules that they do not contradict; the lowest bit
 //! that all the words share is the rule. Words are made when a number is first seen, so
 //! patterns are compared once for each name and not once for each request.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::spec::{MOST_RULES, Patterns, Ranges, Role, Rule};
@@ -31,6 +32,10 @@ pub trait Names: Send + Sync {
     /// Calls `each` with the names of a context and of those around it.
     fn context(&self, _context: u32, _each: &mut dyn FnMut(&str)) {}
 
+    /// Calls `each` with the kinds of a context and of those around it, alone and as
+    /// `kind:name`.
+    fn tags(&self, _context: u32, _each: &mut dyn FnMut(&str)) {}
+
     /// Calls `each` with the phases that a game frame lies in.
     fn phases(&self, _frame: u32, _each: &mut dyn FnMut(&str)) {}
 }
@@ -54,6 +59,8 @@ pub(super) struct Router {
     frame: Option<(u32, u64)>,
     /// (first size, word), ascending from size 0.
     sizes: Vec<(u64, u64)>,
+    /// (first lifetime, word), ascending from lifetime 0.
+    lifetimes: Vec<(u64, u64)>,
     /// By alignment: of none, of 2^0, of 2^1 and so on.
     aligns: Vec<u64>,
 }
@@ -64,16 +71,9 @@ impl Router {
         let aligns = (0..=64)
             .map(|bits| word(&rules, |_, ranges| ranges.align.contains(&align(bits))))
             .collect();
-        let mut starts = vec![0];
-        for (_, ranges, _) in &rules {
-            starts.push(*ranges.size.start());
-            starts.extend(ranges.size.end().checked_add(1));
-        }
-        starts.sort_unstable();
-        starts.dedup();
-        let size = |from: u64| (from, word(&rules, |_, ranges| ranges.size.contains(&from)));
         Router {
-            sizes: starts.into_iter().map(size).collect(),
+            sizes: steps(&rules, |ranges| &ranges.size),
+            lifetimes: steps(&rules, |ranges| &ranges.lifetime),
             aligns,
             rules: rules.into(),
             names,
@@ -103,8 +103,8 @@ impl Router {
         if self.rules.is_empty() {
             return None;
         }
-        let sizes = self.sizes.partition_point(|&(from, _)| from <= size);
-        let mut shared = self.sizes[sizes - 1].1;
+        let mut shared = step(&self.sizes, size);
+        shared &= step(&self.lifetimes, lifetime(at));
         shared &= self.aligns[align.checked_ilog2().map_or(0, |bits| bits as usize + 1)];
         shared &= self.site(at.site) & self.context(at.context);
         shared &= self.segment(at.segment) & self.thread(at.thread) & self.frame(at.frame);
@@ -126,11 +126,17 @@ impl Router {
     fn context(&mut self, context: u32) -> u64 {
         let (rules, names) = (&self.rules, &self.names);
         made(&mut self.contexts, context as usize, || {
-            by_names(
+            let named = by_names(
                 rules,
                 |rule| rule.context.as_ref(),
                 |each| names.context(context, each),
-            )
+            );
+            named
+                & by_names(
+                    rules,
+                    |rule| rule.tag.as_ref(),
+                    |each| names.tags(context, each),
+                )
         })
     }
 
@@ -169,6 +175,35 @@ impl Router {
         self.frame = Some((frame, word));
         word
     }
+}
+
+/// A range's lifetime: no range but an open one holds that of a block that is never freed.
+fn lifetime(at: &Moment) -> u64 {
+    match at.lifetime {
+        Moment::FOREVER => u64::MAX,
+        frames => u64::from(frames),
+    }
+}
+
+/// (first number, word) for each stretch of numbers that the rules do not tell apart.
+fn steps(
+    rules: &[(Rule, Ranges, usize)],
+    range: impl Fn(&Ranges) -> &RangeInclusive<u64>,
+) -> Vec<(u64, u64)> {
+    let mut starts = vec![0];
+    for (_, ranges, _) in rules {
+        starts.push(*range(ranges).start());
+        starts.extend(range(ranges).end().checked_add(1));
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    let step = |from: u64| (from, word(rules, |_, ranges| range(ranges).contains(&from)));
+    starts.into_iter().map(step).collect()
+}
+
+/// The word of the stretch that a number lies in.
+fn step(steps: &[(u64, u64)], number: u64) -> u64 {
+    steps[steps.partition_point(|&(from, _)| from <= number) - 1].1
 }
 
 /// The word of a number, made when it is first asked for.

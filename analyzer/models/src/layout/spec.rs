@@ -168,6 +168,8 @@ pub struct Rule {
     pub segment: Option<Patterns>,
     /// Pattern of the context's name, or of one around it.
     pub context: Option<Patterns>,
+    /// Pattern of the context's kind, or of one around it: `asset`, `asset:rock_*`.
+    pub tag: Option<Patterns>,
     /// Pattern of a function on the stack.
     pub site: Option<Patterns>,
     /// Requested bytes.
@@ -182,6 +184,10 @@ pub struct Rule {
     pub phase: Option<Patterns>,
     /// Game frames.
     pub frames: Option<RangeText>,
+    /// How many frames end while the block lives: 0 where it is freed in the frame that
+    /// allocated it. `"permanent"` for blocks that are never freed; an open range such as
+    /// `"60.."` has them, too. A game cannot know: rules by lifetime tell what is to be won.
+    pub lifetime: Option<RangeText>,
 }
 
 /// A model in a layout.
@@ -236,6 +242,11 @@ pub struct LayoutSpec {
 }
 
 impl LayoutSpec {
+    /// Whether a rule asks how long blocks live, so that whoever replays must look ahead.
+    pub fn asks_lifetimes(&self) -> bool {
+        self.rule.iter().any(|rule| rule.lifetime.is_some())
+    }
+
     /// The layout's names of instances: the default first, the others sorted.
     pub fn instances(&self) -> Vec<&str> {
         let others = self.instance.keys().filter(|&name| *name != self.default);
@@ -307,7 +318,11 @@ pub(super) struct Ranges {
     pub(super) size: RangeInclusive<u64>,
     pub(super) align: RangeInclusive<u64>,
     pub(super) frames: RangeInclusive<u64>,
+    pub(super) lifetime: RangeInclusive<u64>,
 }
+
+/// The lifetime of blocks that are never freed, as a rule names it.
+const PERMANENT: &str = "permanent";
 
 impl Ranges {
     fn of(rule: &Rule, number: usize) -> Result<Ranges, BadLayout> {
@@ -322,13 +337,21 @@ impl Ranges {
                     RangeText::Number(number) => number.to_string(),
                     RangeText::Text(text) => text.clone(),
                 },
-                expected: "a number, or a range such as 64.., ..4KiB or 16..=4096",
+                expected: match field {
+                    "lifetime" => "frames such as 0, ..=3 or 60.., or \"permanent\"",
+                    _ => "a number, or a range such as 64.., ..4KiB or 16..=4096",
+                },
             })
         };
+        let permanent = RangeText::Text(PERMANENT.to_owned());
         Ok(Ranges {
             size: read("size", &rule.size)?,
             align: read("align", &rule.align)?,
             frames: read("frames", &rule.frames)?,
+            lifetime: match &rule.lifetime {
+                Some(text) if *text == permanent => u64::MAX..=u64::MAX,
+                other => read("lifetime", other)?,
+            },
         })
     }
 }
