@@ -351,6 +351,55 @@ fn a_sweep_is_the_replays_of_all_combinations() {
         assert_eq!(row["failures"], alone["tally"]["failures"]);
     }
     assert!(rows.iter().any(|row| row["best"] == true));
+    for row in rows {
+        assert_eq!(row["best"] == true, !row["at_peak"].is_null());
+    }
+}
+
+#[test]
+fn a_sweep_names_the_sizes_that_decide() {
+    let scratch = Scratch::new();
+    let trace = TraceBuilder::new()
+        .alloc(1, 2_000, 2_010, 0x1000, 100, 0)
+        .alloc(1, 2_020, 2_030, 0x2000, 100, 0)
+        .alloc(1, 2_040, 2_050, 0x3000, 1_000, 0)
+        .free(1, 2_060, 2_070, 0x1000);
+    let trace = written(&scratch, &trace.bytes());
+    let vary = [
+        "--model",
+        "heap",
+        "--set",
+        "heap.segments=Default=64KiB",
+        "--vary",
+        "heap.header=16,32",
+    ];
+    let swept = json("sweep", &trace, &vary);
+    // Blocks are rounded up to 16 bytes and have a header each.
+    let class = |from: u64, to: u64, blocks: u64, size: u64, header: u64| {
+        serde_json::json!({
+            "from": from,
+            "to": to,
+            "blocks": blocks,
+            "requested": blocks * size,
+            "held": blocks * (size.next_multiple_of(16) + header),
+        })
+    };
+    for (row, header) in [(0, 16), (1, 32)] {
+        let held = &swept["rows"][row]["at_peak"];
+        let small = class(97, 112, 2, 100, header);
+        let great = class(897, 1_024, 1, 1_000, header);
+        assert_eq!(held["classes"], serde_json::json!([small, great]));
+        let for_blocks = 2 * (112 + header) + 1_008 + header;
+        assert_eq!(held["idle"], 65_536 - for_blocks);
+    }
+    let mut command = heapreel();
+    let told = run(command.arg("sweep").arg(&trace).args(vary)).stdout;
+    let at = |words: &str| {
+        told.find(words)
+            .unwrap_or_else(|| panic!("{words}: {told}"))
+    };
+    // Two blocks make twice the difference of one.
+    assert!(at("97..112 B") < at("897..1,024 B"));
 }
 
 #[test]

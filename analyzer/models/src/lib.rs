@@ -61,8 +61,8 @@ pub use ledger::Ledger;
 pub use lookup::Lookup;
 pub use mimalloc::Mimalloc;
 pub use model::{
-    Block, BlockId, FORESIGHT, Failure, FailureCause, Model, Moment, Placed, Region, Request,
-    RunState, SegmentId, ThreadRole,
+    Block, BlockId, FORESIGHT, Failure, FailureCause, Holding, Model, Moment, Placed, Region,
+    Request, RunState, SegmentId, ThreadRole,
 };
 pub use page_source::{PageSource, Unlimited};
 pub use parameters::BadParameter;

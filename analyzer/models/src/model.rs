@@ -167,6 +167,15 @@ pub struct Block {
     pub header: u64,
 }
 
+/// What is held on account of one live block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Bytes asked for.
+    pub requested: u64,
+    /// Bytes held.
+    pub held: u64,
+}
+
 /// Calls that are best looked at together for [`Model::expect`]: enough to wait for at
 /// once, few enough that what was read is still in the cache when it is needed.
 pub const FORESIGHT: usize = 16;
@@ -236,6 +245,24 @@ pub trait Model: Any + Send {
     /// How long the free ranges are that a request from `segment` could be served from.
     fn free_sizes(&self, _segment: SegmentId) -> FreeSizes {
         FreeSizes::of(&self.regions())
+    }
+
+    /// What is held on account of each live block, in no particular order: its own bytes
+    /// and its header, or its share of a page that is held for blocks like it. What would be
+    /// held without any one block (free ranges, tables) is not among it. Linear in
+    /// everything.
+    fn holdings(&self) -> Vec<Holding> {
+        let regions = self.regions();
+        let runs = regions.iter().flat_map(|region| &region.runs);
+        let block = |(_, state): &(u64, RunState)| match state {
+            RunState::Used(id) => self.block(*id),
+            _ => None,
+        };
+        let holding = |block: Block| Holding {
+            requested: block.requested,
+            held: block.usable + block.header,
+        };
+        runs.filter_map(block).map(holding).collect()
     }
 
     /// What lies at an address and beside it, and who may have written there.

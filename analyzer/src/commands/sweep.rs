@@ -5,8 +5,8 @@ use super::models::{ModelArgs, Stage};
 use anyhow::bail;
 use heapreel_analyzer::report::sweep_document;
 use heapreel_analyzer::what_if::{
-    Choice, Configuration, ModelName, Run, Setting, Swept, SweptRow, Vary, combinations, mark_best,
-    report,
+    Choice, Configuration, HeldMost, ModelName, Run, Setting, Swept, SweptRow, Vary, combinations,
+    held_by_size, mark_best, report,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -60,6 +60,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(finish_trace(&stage.file, &stage.trace))
 }
 
+/// A combination whose run can be made.
+struct Tried {
+    values: Vec<String>,
+    configuration: Configuration,
+    run: Run,
+}
+
 fn sweep(
     stage: &Stage,
     choice: &Choice,
@@ -70,34 +77,59 @@ fn sweep(
     let parameters = combined
         .first()
         .map_or_else(Vec::new, |settings| settings.iter().map(named).collect());
-    let (mut runs, mut refused) = (Vec::new(), Vec::new());
+    let (mut tried, mut refused) = (Vec::new(), Vec::new());
     for settings in combined {
         let values: Vec<String> = settings.iter().map(|it| it.value.clone()).collect();
         let mut configuration = configuration.clone();
         configuration.settings.extend(settings);
         match stage.run(choice, &configuration) {
-            Ok(run) => runs.push((run, values)),
+            Ok(run) => tried.push(Tried {
+                values,
+                configuration,
+                run,
+            }),
             Err(error) => refused.push((values, error)),
         }
     }
-    let Some(_) = runs.first() else {
+    if tried.is_empty() {
         return Err(refused.swap_remove(0).1);
-    };
-    let (runs, values): (Vec<Run>, Vec<_>) = runs.into_iter().unzip();
-    let (runs, fed) = stage.replay(runs.into_iter().map(|run| (run, ())).collect())?;
-    let runs: Vec<Run> = runs.into_iter().map(|(run, ())| run).collect();
-    let replayed = report(&stage.file, &stage.trace, &stage.scene, &runs, fed);
-    let rows = values.into_iter().zip(&replayed.models);
-    let mut rows: Vec<_> = rows.map(|(values, it)| SweptRow::new(values, it)).collect();
-    mark_best(&mut rows);
+    }
     Ok(Swept {
         trace: stage.file.clone(),
         model: choice.to_string(),
         parameters,
-        rows,
+        rows: rows(stage, choice, tried)?,
         refused: refused
             .into_iter()
             .map(|(values, error)| (values, error.to_string()))
             .collect(),
     })
+}
+
+/// Replays all, and those that nothing beats once more, to where they hold most.
+fn rows(stage: &Stage, choice: &Choice, tried: Vec<Tried>) -> anyhow::Result<Vec<SweptRow>> {
+    let (mut names, mut runs) = (Vec::new(), Vec::new());
+    for it in tried {
+        names.push((it.values, it.configuration));
+        runs.push((it.run, HeldMost::default()));
+    }
+    let (runs, fed) = stage.replay(runs)?;
+    let (runs, peaks): (Vec<Run>, Vec<HeldMost>) = runs.into_iter().unzip();
+    let replayed = report(&stage.file, &stage.trace, &stage.scene, &runs, fed);
+    drop(runs);
+    let named = names.iter().zip(&replayed.models);
+    let mut rows: Vec<_> = named
+        .map(|((values, _), it)| SweptRow::new(values.clone(), it))
+        .collect();
+    mark_best(&mut rows);
+    let best: Vec<usize> = (0..rows.len()).filter(|at| rows[*at].best).collect();
+    let again = best.iter().map(|&at| {
+        let run = stage.run(choice, &names[at].1)?;
+        Ok((run, peaks[at].until()))
+    });
+    let (again, _) = stage.replay(again.collect::<anyhow::Result<Vec<_>>>()?)?;
+    for (at, (run, _)) in best.into_iter().zip(&again) {
+        rows[at].at_peak = Some(held_by_size(run));
+    }
+    Ok(rows)
 }

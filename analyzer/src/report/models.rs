@@ -1,10 +1,8 @@
 //! Documents of a trace that was replayed through models.
 
-use super::document::{Align, Block, Document, Table};
+use super::document::{Block, Document, Table};
 use crate::units::{bytes, count, nanos, percent, plural};
-use crate::what_if::{
-    Cause, Compared, ExcessRow, FailureRow, ModelReport, PerFrame, Replayed, Swept,
-};
+use crate::what_if::{Cause, Compared, ExcessRow, FailureRow, ModelReport, PerFrame, Replayed};
 
 /// Rows that are listed of failures and times over a budget.
 const LISTED: usize = 10;
@@ -392,53 +390,6 @@ pub fn compare_document(compared: &Compared) -> Document {
             .changes
             .iter()
             .for_each(|change| document.line(change.clone()));
-    }
-    document
-}
-
-/// All combinations of parameters that were tried.
-pub fn sweep_document(swept: &Swept) -> Document {
-    let mut document = Document::default();
-    let title = format!(
-        "{}: {} with {}",
-        swept.trace,
-        swept.model,
-        plural(swept.rows.len() as u64, "combination")
-    );
-    document.blocks.push(Block::Title(title));
-    let right = |title: &String| (title.clone(), Align::Right);
-    let figures = [
-        "best",
-        "most held",
-        "mean waste",
-        "OS calls",
-        "worst frame",
-        "cleared",
-        "failed",
-    ];
-    let figures = figures.map(|title| (title.to_owned(), Align::Right));
-    let mut table = Table {
-        header: swept.parameters.iter().map(right).chain(figures).collect(),
-        rows: Vec::new(),
-    };
-    for row in &swept.rows {
-        let figures = [
-            if row.best { "*" } else { "" }.to_owned(),
-            bytes(row.peak_held),
-            percent(row.mean_waste),
-            count(row.os_calls),
-            count(row.worst_frame),
-            bytes(row.zeroed),
-            count(row.failures),
-        ];
-        table
-            .rows
-            .push(row.values.iter().cloned().chain(figures).collect());
-    }
-    document.table(table);
-    document.line("*: none of the others holds less with as few system calls");
-    for (values, cause) in &swept.refused {
-        document.line(format!("left out: {}: {cause}", values.join(", ")));
     }
     document
 }

@@ -1,6 +1,7 @@
 //! A model with many values of its parameters, and which of them nothing beats.
 
 use super::choice::Setting;
+use super::deciding::HeldBySize;
 use super::report::ModelReport;
 use heapreel_models::BadParameter;
 use serde::Serialize;
@@ -104,6 +105,9 @@ pub struct SweptRow {
     /// No other combination holds less with as few system calls, or the other way round,
     /// among those that fail the fewest requests.
     pub best: bool,
+    /// Of the best: what is held when most is held. (After a call: while a call moves a
+    /// block, `peak_held` may be more.)
+    pub at_peak: Option<HeldBySize>,
 }
 
 impl SweptRow {
@@ -119,6 +123,7 @@ impl SweptRow {
             zeroed: report.end.zeroed,
             failures: report.tally.failures,
             best: false,
+            at_peak: None,
         }
     }
 
@@ -194,6 +199,7 @@ mod tests {
             zeroed: 0,
             failures,
             best: false,
+            at_peak: None,
         };
         let mut rows = [
             row(10, 5, 0),

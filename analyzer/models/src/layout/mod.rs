@@ -16,7 +16,7 @@ use crate::counters::Counters;
 use crate::free_sizes::FreeSizes;
 use crate::lookup::Lookup;
 use crate::model::{
-    Block, BlockId, Failure, Model, Moment, Placed, Region, Request, SegmentId, ThreadRole,
+    Block, BlockId, Failure, Holding, Model, Moment, Placed, Region, Request, SegmentId, ThreadRole,
 };
 
 use router::Router;
@@ -379,6 +379,11 @@ impl Model for Layout {
                 instance.model.regions().into_iter().map(named)
             });
         regions.collect()
+    }
+
+    fn holdings(&self) -> Vec<Holding> {
+        let instances = self.instances.iter();
+        instances.flat_map(|it| it.model.holdings()).collect()
     }
 
     fn held(&self) -> u64 {

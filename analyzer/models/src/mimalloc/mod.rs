@@ -15,8 +15,8 @@ pub use parameters::Parameters;
 use crate::address_space::AddressSpace;
 use crate::counters::Counters;
 use crate::model::{
-    Block, BlockId, Failure, FailureCause, Model, Moment, Placed, Region, Request, SegmentId,
-    ThreadRole,
+    Block, BlockId, Failure, FailureCause, Holding, Model, Moment, Placed, Region, Request,
+    SegmentId, ThreadRole,
 };
 use crate::page_source::PageSource;
 use crate::paged::{Core, Sharing, Waste};
@@ -148,6 +148,10 @@ impl Model for Mimalloc {
 
     fn by_segment(&self) -> Vec<(SegmentId, Counters)> {
         self.core.budgets.by_segment()
+    }
+
+    fn holdings(&self) -> Vec<Holding> {
+        self.core.holdings()
     }
 
     fn regions(&self) -> Vec<Region> {

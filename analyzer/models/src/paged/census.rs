@@ -1,13 +1,18 @@
 //! Counts everything: where held memory goes that is not in blocks, and whether the books
 //! are right.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use serde::Serialize;
 
+use super::blocks::Record;
 use super::core::Core;
 use super::heap::HeapState;
 use super::page::Page;
 use super::queue::NIL;
-use super::segment::{HEADER, Segment};
+use super::segment::{HEADER, Segment, Slice};
+use crate::model::Holding;
 use crate::page_source::PageSource;
 
 /// Held bytes that are in no block, by cause; with `used` they add up to what is held.
@@ -88,6 +93,36 @@ impl<S: PageSource> Core<S> {
             }
         }
         waste
+    }
+
+    /// Each live block's share of its page: what is committed for the page, by its live
+    /// blocks.
+    pub(crate) fn holdings(&self) -> Vec<Holding> {
+        let mut live = vec![0_u64; self.pages.numbers()];
+        for (_, record) in self.blocks.iter() {
+            live[record.page as usize] += 1;
+        }
+        let pages: HashMap<u32, u64> = self.held_pages().collect();
+        let holding = |(_, record): (_, &Record)| Holding {
+            requested: record.requested,
+            held: pages.get(&record.page).unwrap_or(&0) / live[record.page as usize],
+        };
+        self.blocks.iter().map(holding).collect()
+    }
+
+    /// Each page in use with the bytes that are committed for it; a huge one with its
+    /// segment's.
+    fn held_pages(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.segments.live().flat_map(|(_, segment)| {
+            let huge = segment.huge.then_some((segment.huge_page, segment.bytes));
+            let tiles = (!segment.cached).then(|| segment.tiles());
+            let pages = tiles.into_iter().flatten();
+            let pages = pages.filter(|(_, tile)| tile.page != NIL && tile.page != HEADER);
+            let committed = |(slices, tile): (Range<u32>, Slice)| {
+                (tile.page, self.bytes(segment.commit.count_in(slices)))
+            };
+            huge.into_iter().chain(pages.map(committed))
+        })
     }
 
     fn bytes(&self, slices: u32) -> u64 {

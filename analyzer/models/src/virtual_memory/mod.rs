@@ -31,8 +31,8 @@ pub use report::{VirtualReport, WorstFrame};
 use crate::budgets::BudgetExceeded;
 use crate::counters::Counters;
 use crate::model::{
-    Block, BlockId, Failure, FailureCause, Model, Moment, Placed, Region, Request, RunState,
-    SegmentId, ThreadRole,
+    Block, BlockId, Failure, FailureCause, Holding, Model, Moment, Placed, Region, Request,
+    RunState, SegmentId, ThreadRole,
 };
 use crate::paged::{Abandon, Core, HeapFacts, HeapKind, Waste};
 use crate::parameters::BadParameter;
@@ -343,6 +343,10 @@ impl Model for Virtual {
 
     fn by_segment(&self) -> Vec<(SegmentId, Counters)> {
         self.core.budgets.by_segment()
+    }
+
+    fn holdings(&self) -> Vec<Holding> {
+        self.core.holdings()
     }
 
     /// All segments, and between them what is still mapped of segments that are gone.

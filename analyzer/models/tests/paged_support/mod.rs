@@ -2,4 +2,6 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 pub mod golden;
+#[path = "../support/holdings.rs"]
+pub mod holdings;
 pub mod random;

@@ -271,6 +271,7 @@ impl Player {
         assert_eq!(total(|it| it.used), counters.used, "P7");
         assert_eq!(total(|it| it.blocks), counters.blocks, "P7");
         self.check_map(model);
+        super::holdings::check(model);
     }
 
     fn check_map(&self, model: &dyn Model) {

@@ -1,6 +1,8 @@
 //! Random runs for models, and what must hold of any model at any time.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod holdings;
+
 use heapreel_models::ledger::{Ledger, Options};
 use heapreel_models::{
     BlockId, Identity, Model, Moment, Placed, Region, Request, RunState, SegmentId,
@@ -246,6 +248,7 @@ pub fn check_regions(run: &Run) {
     }
     assert_eq!(count, found.len());
     assert_eq!(count as u64, model.counters().blocks);
+    holdings::check(model);
 }
 
 pub fn used_runs(region: &Region, mut each: impl FnMut(u64, u64, BlockId)) {
