@@ -86,7 +86,9 @@ pub(crate) fn tell(kind: u32, text: &str, number: u64) -> u64 {
         // The other copy numbers, this one counts.
         names::keep_segment(answer as u32, text, number);
     }
-    count(kind, number);
+    if answer != STALE {
+        count(kind, number);
+    }
     answer
 }
 
@@ -159,6 +161,8 @@ pub fn told(kind: u32, text: &str, number: u64) -> u64 {
     match kind {
         SEGMENT => return u64::from(names::segment(text, number).0),
         ENTER => return u64::from(enter(SegmentId(number as u16)).0),
+        // It will be told again by the number that it has now: not to be counted twice.
+        FRAME if untagged(number).is_none() => return STALE,
         FRAME => _ = count(FRAME, number),
         _ => {}
     }
@@ -205,4 +209,19 @@ pub fn told(kind: u32, text: &str, number: u64) -> u64 {
         _ => {}
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_another_recording_are_refused() {
+        let ours = tagged(7);
+        let theirs = ours + (1 << 32);
+        assert_eq!((untagged(ours), untagged(theirs)), (Some(7), None));
+        assert_eq!(untagged(7), Some(7));
+        // Before it is counted, too.
+        assert_eq!(told(FRAME, "", theirs), STALE);
+    }
 }
