@@ -35,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Define HEAPREEL_DISABLE before including this to leave everything out. */
 #if !defined(HEAPREEL_DISABLE) && defined(__linux__) && defined(__ELF__) && defined(__GNUC__)
@@ -327,13 +328,6 @@ static inline int heapreel_thread_stats_if(heapreel_stats *stats) {
 #define HEAPREEL_LIKE_PRINTF(at, first)
 #endif
 
-static inline int heapreel_has_percent(const char *text) {
-    while (*text && *text != '%') {
-        text++;
-    }
-    return *text != 0;
-}
-
 HEAPREEL_LIKE_PRINTF(2, 3)
 static inline uint64_t heapreel_context_begin_if(const char *kind, const char *format, ...) {
 #if HEAPREEL_ENABLED
@@ -345,7 +339,7 @@ static inline uint64_t heapreel_context_begin_if(const char *kind, const char *f
         return HEAPREEL_NOT_ENTERED;
     }
     va_start(arguments, format);
-    if (!heapreel_has_percent(format)) {
+    if (!strchr(format, '%')) {
         name = format;
     } else if (format[0] == '%' && format[1] == 's' && !format[2]) {
         name = va_arg(arguments, const char *);

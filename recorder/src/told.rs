@@ -37,7 +37,7 @@ pub(crate) const CONTEXT_ENTER: u32 = 16;
 /// Asks for this thread's context.
 pub const CONTEXT_CURRENT: u32 = 17;
 /// Makes this context the thread's; answers with the one before.
-pub const CONTEXT_RESUME: u32 = 18;
+pub(crate) const CONTEXT_RESUME: u32 = 18;
 
 /// The number given belongs to another recording: that of a process which this one was
 /// forked from. Who kept it has to ask anew.
@@ -116,15 +116,33 @@ pub(crate) fn enter(id: SegmentId) -> SegmentId {
 /// Enters a context with whichever copy records.
 #[inline]
 pub fn enter_context(kind: &str, name: &str) -> u64 {
-    const BYTES: usize = context_table::MAX_TEXT_BYTES;
     if OTHER.load(Acquire).is_null() {
         return entered(kind, name);
     }
+    pass_on_context(kind, name)
+}
+
+/// Out of line: the room for both texts would cost those who need none.
+#[inline(never)]
+fn pass_on_context(kind: &str, name: &str) -> u64 {
+    const BYTES: usize = context_table::MAX_TEXT_BYTES;
     let mut both = Text::<{ 2 * BYTES }>::new();
     both.push(cut(kind, BYTES));
     let kind = both.as_str().len() as u64;
     both.push(cut(name, BYTES));
     tell(CONTEXT_ENTER, both.as_str(), kind)
+}
+
+/// Makes a context this thread's with whichever copy records; answers with the one before.
+#[inline]
+pub fn resume_context(context: u64) -> u64 {
+    if !OTHER.load(Acquire).is_null() {
+        return tell(CONTEXT_RESUME, "", context);
+    }
+    if switch::recording() != switch::ON {
+        return 0;
+    }
+    resumed(context)
 }
 
 /// A number as it is told: with the number of the recording in which it means something.
@@ -144,6 +162,13 @@ fn untagged(number: u64) -> Option<u32> {
 #[inline]
 fn entered(kind: &str, name: &str) -> u64 {
     context_table::enter(kind, name).map_or(NOT_ENTERED, tell_context)
+}
+
+/// After a fork the child works outside of its parent's contexts.
+#[inline(always)]
+fn resumed(context: u64) -> u64 {
+    let id = ContextId(untagged(context).unwrap_or(0));
+    tell_context(context_table::resume(id))
 }
 
 /// Outside of any context is the same everywhere.
@@ -175,11 +200,7 @@ pub fn told(kind: u32, text: &str, number: u64) -> u64 {
             return entered(kind, name);
         }
         CONTEXT_CURRENT => return tell_context(context_table::current()),
-        CONTEXT_RESUME => {
-            // After a fork the child works outside of its parent's contexts.
-            let id = ContextId(untagged(number).unwrap_or(0));
-            return tell_context(context_table::resume(id));
-        }
+        CONTEXT_RESUME => return resumed(number),
         _ => {}
     }
     let Some(number) = untagged(number) else {

@@ -19,6 +19,11 @@ unsafe fn text<'a>(string: *const c_char) -> &'a str {
     }
     // SAFETY: the caller's promise.
     let bytes = unsafe { CStr::from_ptr(string) }.to_bytes();
+    if bytes.is_ascii() {
+        // PERF: most names are, and this is cheaper to see than what is UTF-8.
+        // SAFETY: ASCII is UTF-8.
+        return unsafe { std::str::from_utf8_unchecked(bytes) };
+    }
     bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid())
 }
 
@@ -113,14 +118,14 @@ extern "C" fn heapreel_context_enter(context: u64) -> u64 {
     if !raw::recording() {
         return raw::NOT_ENTERED;
     }
-    raw::told(raw::CONTEXT_RESUME, "", context)
+    raw::resume_context(context)
 }
 
 /// Goes back to the context of before.
 #[unsafe(no_mangle)]
 extern "C" fn heapreel_context_leave(previous: u64) {
-    if previous != raw::NOT_ENTERED && raw::recording() {
-        raw::told(raw::CONTEXT_RESUME, "", previous);
+    if previous != raw::NOT_ENTERED {
+        raw::resume_context(previous);
     }
 }
 
