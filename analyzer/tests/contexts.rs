@@ -318,6 +318,7 @@ fn assert_assets(trace: &Path, facts: &Value) {
     assert!(loaded > 50, "{loaded}");
     // In the tree of all, every asset lies in the level that it was loaded for.
     let all = ask(trace, &["--at", "@\"truth\""]);
+    assert!(contexts(&all).iter().all(|it| it["name"] != "(unknown)"));
     let path = |it: &&Value| it["kind"] == "asset";
     let in_level = |it: &Value| {
         let path = it["path"].as_str().expect("a path");

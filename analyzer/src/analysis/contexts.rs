@@ -119,7 +119,13 @@ fn order(ledger: &ContextLedger) -> Vec<u32> {
         return Vec::new();
     }
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+    let unknown = ledger.tree.unknown() as usize;
+    let is_none_unknown = ledger.sums[unknown] == Default::default();
     for (at, node) in nodes.iter().enumerate().skip(1) {
+        // A sound trace defines all: it need not be shown what it does not have.
+        if at == unknown && is_none_unknown {
+            continue;
+        }
         children[node.parent as usize].push(at as u32);
     }
     let name = |at: &u32| {

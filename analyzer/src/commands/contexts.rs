@@ -1,6 +1,6 @@
 //! `heapreel contexts`: what memory is for.
 
-use super::analysis::{finish, load, print, print_json, print_text};
+use super::analysis::{finish, load, print, print_json, print_text, row_limit};
 use super::moment::MomentArgs;
 use heapreel_analyzer::report::{ContextSort, ContextsShown, contexts_document, markdown};
 use heapreel_analyzer::{ContextUse, Options};
@@ -82,11 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Sort::Allocations => ContextSort::Allocations,
             Sort::Instances => ContextSort::Instances,
         },
-        limit: if args.limit == 0 {
-            usize::MAX
-        } else {
-            args.limit
-        },
+        limit: row_limit(args.limit),
         flat: args.flat,
         kind: args.kind,
         moment: args.moment.told(),

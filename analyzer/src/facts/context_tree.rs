@@ -111,6 +111,11 @@ impl ContextTree {
             .map_or(self.unknown, |(position, _)| position)
     }
 
+    /// Where contexts count that have no definition; the root where they count for that.
+    pub(crate) fn unknown(&self) -> u32 {
+        self.unknown
+    }
+
     /// The position of a context itself; `None` where it counts for the one around.
     pub(crate) fn itself(&self, number: u32) -> Option<u32> {
         match self.positions.get(number) {
