@@ -69,6 +69,10 @@
 //! # assert_eq!(job.join().unwrap().len(), 4096);
 //! ```
 //!
+//! The feature `tracing` makes contexts of the spans of the crate `tracing`
+//! (`tracing::SpanContexts`), the feature `bevy` ends a game frame with each update of an
+//! app (`bevy::FramePlugin`).
+//!
 //! # What it costs
 //!
 //! Not started: one load and a predictable branch a call. Counting: two clock reads and a
@@ -95,6 +99,8 @@ compile_error!(
 #[doc(hidden)]
 pub mod assertion;
 mod backtrace;
+#[cfg(feature = "bevy")]
+pub mod bevy;
 mod calibrate;
 mod call;
 mod config;
@@ -123,6 +129,8 @@ mod switch;
 mod text;
 mod thread;
 mod told;
+#[cfg(feature = "tracing")]
+pub mod tracing;
 mod unwind;
 mod watch;
 
