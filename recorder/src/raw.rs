@@ -103,6 +103,11 @@ pub fn can_say_in_parts() -> bool {
     confined::can(Deed::SayInParts)
 }
 
+/// Whether memory of the program's can be made writable without harm to it.
+pub fn can_protect() -> bool {
+    confined::can(Deed::Protect)
+}
+
 /// The program is about to take from us what no event can do without; `why` is told.
 pub fn give_up(why: &str) {
     if hooks_are_on() {

@@ -72,3 +72,18 @@ pub(crate) fn find(next: &NextAddress, name: &CStr) {
         next.store(if found.is_null() { otherwise } else { found }, Relaxed);
     }
 }
+
+/// The same for `dlsym`, which cannot be asked for itself.
+pub(crate) fn find_dlsym(next: &NextAddress) {
+    unsafe extern "C" fn missing() -> *mut c_void {
+        std::ptr::null_mut()
+    }
+    if next.load(Relaxed).is_null() {
+        // Of libdl first, later of the C library itself.
+        // SAFETY: names that end in 0.
+        let found =
+            unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr()) };
+        let otherwise = missing as *mut c_void;
+        next.store(if found.is_null() { otherwise } else { found }, Relaxed);
+    }
+}

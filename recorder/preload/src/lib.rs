@@ -18,6 +18,7 @@
 //! - `lifecycle`, `exec`, `environment`, `unloading`: processes and libraries
 //!   that begin and end,
 //! - `confinement`, `loading`: what changes what we can do and see, looked at by `aside`,
+//! - `pictures`: functions that end game frames without the game saying so,
 //! - `interface`: what heapreel.h declares,
 //!
 //! # Absent on purpose
@@ -47,6 +48,7 @@ mod lifecycle;
 mod loading;
 mod message;
 mod next;
+mod pictures;
 mod shim;
 mod unloading;
 

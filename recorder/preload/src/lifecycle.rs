@@ -5,7 +5,7 @@
 )]
 
 use crate::next::Next;
-use crate::{binding, cxx_entries, environment, next};
+use crate::{binding, cxx_entries, environment, next, pictures};
 use heapreel::raw::{self, Ended, Origin};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -45,7 +45,11 @@ pub(crate) fn start() -> bool {
         return false;
     }
     raw::name_allocator(&binding::allocator_name());
-    raw::start_from_environment(Origin::Preload)
+    let started = raw::start_from_environment(Origin::Preload);
+    if started {
+        pictures::begin();
+    }
+    started
 }
 
 /// Counts from now on, if the program's calls come to us; whether it does now.

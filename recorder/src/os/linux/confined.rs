@@ -11,9 +11,9 @@ use crate::unwind::is_readable;
 use libc::{
     SYS_clock_nanosleep, SYS_close, SYS_exit, SYS_fstat, SYS_ftruncate, SYS_futex, SYS_getpid,
     SYS_getppid, SYS_getrandom, SYS_getrusage, SYS_gettid, SYS_lseek, SYS_madvise, SYS_mknod,
-    SYS_mknodat, SYS_mmap, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_openat, SYS_prctl,
-    SYS_prlimit64, SYS_read, SYS_readlink, SYS_rename, SYS_sched_yield, SYS_statx, SYS_tgkill,
-    SYS_unlink, SYS_write, SYS_writev,
+    SYS_mknodat, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_openat,
+    SYS_prctl, SYS_prlimit64, SYS_read, SYS_readlink, SYS_rename, SYS_sched_yield, SYS_statx,
+    SYS_tgkill, SYS_unlink, SYS_write, SYS_writev,
 };
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -44,11 +44,13 @@ pub(crate) enum Deed {
     Nap = 512,
     /// Makes an empty file.
     MakeFile = 1024,
+    /// Changes what a library has in memory that is not to be written.
+    Protect = 4096,
 }
 
 use Deed::{
-    Begin, Drain, MakeFile, Nap, ProcessId, Provide, Say, SayInParts, ThreadId, ThreadLives,
-    ThreadName, ThreadUsage,
+    Begin, Drain, MakeFile, Nap, ProcessId, Protect, Provide, Say, SayInParts, ThreadId,
+    ThreadLives, ThreadName, ThreadUsage,
 };
 
 const MADV_POPULATE_WRITE: i64 = 23;
@@ -81,7 +83,7 @@ const fn advises(advice: i64) -> Call {
 
 /// The calls that each deed takes.
 #[rustfmt::skip]
-const CALLS: [(Deed, &[Call]); 12] = [
+const CALLS: [(Deed, &[Call]); 13] = [
     (Begin, &[
         any(SYS_getpid), any(SYS_getppid), any(SYS_getrandom), any(SYS_readlink),
         limit(libc::RLIMIT_FSIZE), limit(libc::RLIMIT_AS),
@@ -106,6 +108,7 @@ const CALLS: [(Deed, &[Call]); 12] = [
     // What the C library's nanosleep has become.
     (Nap, &[any(SYS_nanosleep), any(SYS_clock_nanosleep)]),
     (MakeFile, &[any(SYS_mknod), any(SYS_mknodat)]),
+    (Protect, &[any(SYS_mprotect)]),
 ];
 
 /// The deeds that are not to be done.
