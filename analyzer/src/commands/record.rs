@@ -9,6 +9,8 @@ use crate::record::environment::{self, Switches};
 use crate::record::finished::{Finished, WORTH_KEEPING};
 use crate::record::{Naming, preload, session::Session};
 use anyhow::Context;
+use heapreel_format::{FrameSource, LoopId, Rare, Trace};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ ended it). Should heapreel itself be killed, the program runs on, and `heapreel 
 
 Examples:
   heapreel record -o run.hreel -- ./mygame --level 3
+  heapreel record -o run.hreel --frame-symbol game_frame -- ./mygame
   heapreel record -o 'run-%e-%p.hreel' --only 'mygame*' -- ./start.sh"
 )]
 pub struct Args {
@@ -96,6 +99,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         && let Some(line) = unseen(program, main)
     {
         eprintln!("heapreel: {line}");
+    }
+    if let Some(main) = captured.main() {
+        for line in without_frames(&args.switches.frame_symbol, main) {
+            eprintln!("heapreel: {line}");
+        }
     }
     let why = || why_nothing(program.as_ref(), &args.only);
     captured.tell(why);
@@ -216,6 +224,44 @@ fn obstacle(program: &Program) -> Option<Obstacle> {
         ),
         _ => None,
     }
+}
+
+/// A line for each function that was to end frames and ended none.
+fn without_frames(symbols: &[String], main: &Finished) -> Vec<String> {
+    if symbols.is_empty() {
+        return Vec::new();
+    }
+    let Ok(trace) = Trace::open(&main.trace) else {
+        return Vec::new();
+    };
+    let marked = marked_loops(&trace);
+    let line = |name: &String| {
+        let mut loops = trace.definitions().loops.iter();
+        let found =
+            loops.find(|(_, (_, source, symbol))| *source == FrameSource::Symbol && symbol == name);
+        match found {
+            None => Some(format!(
+                "{name}: neither the program nor a library of it exports a function of that name, so no frame ends there"
+            )),
+            Some((id, _)) if !marked.contains(id) => Some(format!(
+                "{name}: no call of it was seen; one from within the file that defines it cannot be"
+            )),
+            Some(_) => None,
+        }
+    };
+    symbols.iter().filter_map(line).collect()
+}
+
+/// Loops with at least one frame mark.
+fn marked_loops(trace: &Trace) -> HashSet<LoopId> {
+    let decoded = trace.chunks().iter().filter_map(|it| trace.decode(it).ok());
+    let rares = decoded.flat_map(|chunk| chunk.rares);
+    rares
+        .filter_map(|(.., rare)| match rare {
+            Rare::FrameMark { id } => Some(id),
+            _ => None,
+        })
+        .collect()
 }
 
 /// What the trace of a program does not have that brings its allocator along.

@@ -35,6 +35,13 @@ pub struct Switches {
     /// Memory for backtraces; past it a new one is its innermost call site [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub table_memory: Option<String>,
+    /// Let calls that show a picture (SDL, GLX, EGL, Vulkan) end no game frames
+    #[arg(long)]
+    pub no_present_marks: bool,
+    /// Functions that end a game frame when they are called, by their exported names; then
+    /// showing a picture ends none (may be repeated)
+    #[arg(long, value_name = "NAME", value_parser = symbol)]
+    pub frame_symbol: Vec<String>,
     /// Record the command alone and none of the processes that it starts
     #[arg(long)]
     pub no_children: bool,
@@ -49,6 +56,16 @@ fn time(text: &str) -> Result<String, String> {
     } else {
         Err("write a whole number and its unit, as 5us or 2ms".to_owned())
     }
+}
+
+/// A function's name as its library exports it.
+fn symbol(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains([',', ' ', '(', '=']) {
+        return Err(
+            "write the name that `nm -D` shows, as game_frame or _ZN4Game5frameEv".to_owned(),
+        );
+    }
+    Ok(text.to_owned())
 }
 
 /// A size as the recorder reads it: a whole number and its unit.
@@ -77,6 +94,9 @@ impl Switches {
         set(self.count, "HEAPREEL_COUNT", "1");
         set(self.usable, "HEAPREEL_USABLE", "1");
         set(self.no_children, "HEAPREEL_CHILDREN", "0");
+        set(self.no_present_marks, "HEAPREEL_PRESENT_MARKS", "0");
+        let symbols = self.frame_symbol.join(",");
+        set(!symbols.is_empty(), "HEAPREEL_FRAME_SYMBOL", &symbols);
         if let Some(depth) = self.depth {
             set(true, "HEAPREEL_DEPTH", &depth.to_string());
         }
