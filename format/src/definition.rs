@@ -97,6 +97,19 @@ pub enum HeapKind {
     FileMapped,
 }
 
+/// Why a clip was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ClipCause {
+    /// A frame took longer than its budget.
+    Budget,
+    /// Somebody sent a signal.
+    Signal,
+    /// The game asked for it.
+    Call,
+    /// A signal ended the program.
+    Crash,
+}
+
 /// One definition. Borrowed while recording, owned when read.
 ///
 /// The order of variants and fields is the wire format: append only.
@@ -288,6 +301,23 @@ pub enum Definition<'a> {
     ContextsCut {
         /// How many times so far.
         count: u64,
+    },
+    /// The trace is a clip: some frames of a longer run.
+    Clip {
+        /// Why it was made.
+        cause: ClipCause,
+        /// The loop whose frames it counts.
+        id: LoopId,
+        /// The last frame that had ended, as the whole run counts them, from 1.
+        frame: u64,
+        /// Where it begins, in ticks.
+        begin: u64,
+        /// Ticks that this frame took, for [`ClipCause::Budget`]; else 0.
+        took: u64,
+        /// Ticks that a frame may take; 0 is any.
+        budget: u64,
+        /// The name given by the call, or how the program ended.
+        name: Cow<'a, str>,
     },
 }
 

@@ -38,6 +38,7 @@
 //! ```
 
 mod chunk;
+pub mod clips;
 mod codec;
 mod definition;
 mod error;
@@ -58,8 +59,8 @@ mod writer;
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkBase, ChunkHeader, ChunkKind, Codec};
 pub use codec::{Decoder, DeltaState, MAX_EVENT_BYTES, RecordWriter, StreamRecord};
 pub use definition::{
-    ContextId, Definition, FrameSource, HeapId, HeapKind, LoopId, NameId, Role, SegmentId, StackId,
-    ThreadId,
+    ClipCause, ContextId, Definition, FrameSource, HeapId, HeapKind, LoopId, NameId, Role,
+    SegmentId, StackId, ThreadId,
 };
 pub use error::{ReadError, WriteError};
 pub use event::{Entry, Event, EventKind};
@@ -70,7 +71,7 @@ pub use header::{
 pub use health::{Damage, Health};
 pub use rare::{LiveBlock, OsCall, Rare};
 pub use reader::{
-    ChunkEntry, DecodedChunk, Definitions, ModuleDef, Place, StackDef, ThreadDef, Trace,
+    ChunkEntry, ClipDef, DecodedChunk, Definitions, ModuleDef, Place, StackDef, ThreadDef, Trace,
 };
 pub use recover::{RecoverError, Recovered, recover};
 pub use symbols::{SymbolFrame, SymbolTable};

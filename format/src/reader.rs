@@ -7,8 +7,8 @@
 use crate::chunk::{self, CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkBase, ChunkHeader, ChunkKind};
 use crate::codec::{Decoder, StreamRecord};
 use crate::definition::{
-    ContextId, Definition, FrameSource, HeapId, HeapKind, LoopId, NameId, Role, SegmentId, StackId,
-    ThreadId,
+    ClipCause, ContextId, Definition, FrameSource, HeapId, HeapKind, LoopId, NameId, Role,
+    SegmentId, StackId, ThreadId,
 };
 use crate::error::ReadError;
 use crate::event::{Entry, Event};
@@ -179,6 +179,25 @@ pub struct ThreadDef {
     pub lost: u64,
 }
 
+/// What tells that a trace is a clip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClipDef {
+    /// Why it was made.
+    pub cause: ClipCause,
+    /// The loop whose frames it counts.
+    pub game_loop: LoopId,
+    /// The last frame that had ended, as the whole run counts them, from 1.
+    pub frame: u64,
+    /// Where it begins, in ticks.
+    pub begin: u64,
+    /// Ticks that this frame took, where that is why; else 0.
+    pub took: u64,
+    /// Ticks that a frame may take; 0 is any.
+    pub budget: u64,
+    /// The name given by the call, or how the program ended.
+    pub name: String,
+}
+
 /// All definitions of a trace, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
@@ -207,6 +226,8 @@ pub struct Definitions {
     pub dropped: BTreeMap<(ThreadId, bool, u64), (u64, u64)>,
     /// Ticks that recording costs: an allocation, a deallocation, the clock alone.
     pub calibration: Option<(u32, u32, u32)>,
+    /// The trace is a clip.
+    pub clip: Option<ClipDef>,
 }
 
 /// An opened trace.
@@ -609,6 +630,25 @@ impl Trace {
             }
             Definition::StacksCut { count } => self.health.stacks_cut = count,
             Definition::ContextsCut { count } => self.health.contexts_cut = count,
+            Definition::Clip {
+                cause,
+                id,
+                frame,
+                begin,
+                took,
+                budget,
+                name,
+            } => {
+                known.clip = Some(ClipDef {
+                    cause,
+                    game_loop: id,
+                    frame,
+                    begin,
+                    took,
+                    budget,
+                    name: name.into_owned(),
+                });
+            }
             Definition::UnwindCheck { checked, differing } => {
                 self.health.unwinds_checked = checked;
                 self.health.unwinds_differing = differing;

@@ -253,6 +253,15 @@ fn all_definitions(trace: &Trace) -> Vec<Definition<'_>> {
             children: !trace.health().children_unrecorded,
         });
     }
+    all.extend(known.clip.as_ref().map(|clip| Definition::Clip {
+        cause: clip.cause,
+        id: clip.game_loop,
+        frame: clip.frame,
+        begin: clip.begin,
+        took: clip.took,
+        budget: clip.budget,
+        name: clip.name.clone().into(),
+    }));
     all
 }
 
