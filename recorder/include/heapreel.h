@@ -193,6 +193,10 @@ extern int heapreel_thread_stats(heapreel_stats *stats) HEAPREEL_WEAK;
 /* Notes a named instant. */
 #define HEAPREEL_MARK(name) HEAPREEL_IF(heapreel_mark, heapreel_mark(name))
 
+/* Asks for a clip of the last frames under `heapreel record --clips`; elsewhere a mark.
+ * The name is a string literal. */
+#define HEAPREEL_CLIP(name) HEAPREEL_MARK("clip: " name)
+
 /* Begins and ends a phase in which long frames are no spikes. */
 #define HEAPREEL_PHASE_BEGIN(name) HEAPREEL_IF(heapreel_phase_begin, heapreel_phase_begin(name))
 #define HEAPREEL_PHASE_END(name) HEAPREEL_IF(heapreel_phase_end, heapreel_phase_end(name))

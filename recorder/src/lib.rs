@@ -141,7 +141,7 @@ pub use counters::{Counts, SegmentCounts, Stats, frame_stats, thread_stats};
 pub use heapreel_format::Role;
 pub use recorder::Recorder;
 pub use scopes::{
-    Loop, Phase, Segment, SegmentScope, frame_mark, frame_mark_in, mark, phase, thread_role,
+    Loop, Phase, Segment, SegmentScope, clip, frame_mark, frame_mark_in, mark, phase, thread_role,
 };
 pub use session::StartError;
 pub use start::{is_recording, start, stop};

@@ -2,6 +2,7 @@
 //!
 //! All of it costs a load and a branch while nothing is recorded.
 
+use crate::text::Text;
 use crate::told::{self, tell};
 use heapreel_format::Role;
 use std::marker::PhantomData;
@@ -95,6 +96,21 @@ impl Loop {
 pub fn mark(name: &str) {
     if told::recording() {
         tell(told::MARK, "", tell(told::NAME, name, 0));
+    }
+}
+
+/// Asks for a clip of the last frames, where the game runs under `heapreel record --clips`;
+/// elsewhere it is the mark `clip: NAME`. Of the name the first 250 bytes count.
+///
+/// ```
+/// heapreel::clip("the boss fell through the floor");
+/// ```
+pub fn clip(name: &str) {
+    if told::recording() {
+        let mut text = Text::<256>::new();
+        text.push(heapreel_format::clips::CLIP_MARK);
+        text.push(name);
+        mark(text.as_str());
     }
 }
 

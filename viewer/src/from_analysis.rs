@@ -327,6 +327,7 @@ mod tests {
                 end_nanos: None,
             }],
             trace: analyzer::TraceFacts {
+                clip: None,
                 file: "runs/a.hreel".to_owned(),
                 duration_nanos: 3_000_000_000,
                 ..Default::default()

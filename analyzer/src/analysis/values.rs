@@ -57,6 +57,8 @@ pub struct Analysis {
 /// The file and the program.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TraceFacts {
+    /// Of a clip: why it was made and of which frame, in words.
+    pub clip: Option<String>,
     /// The trace's file name as it was given.
     pub file: String,
     /// Its length in bytes.

@@ -15,7 +15,9 @@ use super::values::*;
 use super::{Options, Replayed, WORST_SPIKES, findings, growing};
 use crate::facts::{CLASSES, Facts, Histogram, Operation};
 use crate::replay::{Dense, StepKind};
-use heapreel_format::{DecodedChunk, Entry, EventKind, LoopId, ReadError, SegmentId, Trace};
+use heapreel_format::{
+    ClipCause, DecodedChunk, Entry, EventKind, LoopId, ReadError, SegmentId, Trace,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// Everything that the parts of an analysis are made from.
@@ -103,6 +105,7 @@ impl Source<'_> {
         let header = self.trace.header();
         let (process, settings) = (&header.process, &header.settings);
         TraceFacts {
+            clip: self.clip(),
             file: String::new(),
             bytes: self.trace.bytes(),
             executable: process.executable.clone(),
@@ -125,6 +128,23 @@ impl Source<'_> {
             stacks: self.trace.definitions().stacks.len() as u64,
             has_symbols: !self.trace.symbols().addresses.is_empty(),
         }
+    }
+
+    /// Why a clip was made and of which frame.
+    fn clip(&self) -> Option<String> {
+        let clip = self.trace.definitions().clip.as_ref()?;
+        let time = |ticks| crate::units::nanos(self.times.nanos(ticks));
+        let frame = clip.frame;
+        Some(match clip.cause {
+            ClipCause::Budget => format!(
+                "frame {frame} took {}, over its budget of {}",
+                time(clip.took),
+                time(clip.budget)
+            ),
+            ClipCause::Signal => format!("asked for by a signal after frame {frame}"),
+            ClipCause::Call => format!("asked for by the game after frame {frame}: {}", clip.name),
+            ClipCause::Crash => format!("the program ended after frame {frame}: {}", clip.name),
+        })
     }
 
     fn totals(&self) -> Totals {

@@ -3,6 +3,7 @@
 use super::text::{count, duration, size};
 use crate::exit_code;
 use crate::failure::one_line;
+use crate::record::clips::Clipping;
 use crate::record::host::Plan;
 use crate::record::session::Session;
 use crate::record::signals::Signals;
@@ -38,6 +39,8 @@ const OTHERS_SHOWN: usize = 5;
 pub struct Capture<'s> {
     pub session: &'s Session,
     pub naming: &'s Naming,
+    /// Clips that are made instead of traces.
+    pub clips: Option<&'s Clipping>,
     pub only: &'s [String],
     pub library: Option<&'s Path>,
     pub force: bool,
@@ -65,6 +68,7 @@ impl Capture<'_> {
         let plan = Plan {
             session: self.session,
             naming: self.naming,
+            clips: self.clips,
             only: self.only,
             library: self.library,
         };
@@ -191,22 +195,31 @@ fn embed_symbols(kept: &[Finished], flags: &SymbolFlags) {
     let deadline = Instant::now() + flags.symbol_time;
     // Where the disk is full there is no room for names either.
     for finished in kept.iter().filter(|f| f.failure.is_none()) {
-        let options = Options {
-            search: flags.symbol_path.clone(),
-            deadline: Some(deadline),
-            recorded_until: Some(SystemTime::now()),
-            ..Options::default()
-        };
-        match add_symbols(&finished.trace, &options) {
-            Ok(done) if done.skipped() > 0 => eprintln!(
-                "heapreel: {}: {} of {} addresses have no name yet: --symbol-time was reached; `heapreel symbols` adds the rest",
-                finished.trace.display(),
-                done.skipped(),
-                done.addresses()
-            ),
-            Ok(_) => {}
-            Err(error) => eprintln!("heapreel: {}", one_line(&error)),
-        }
+        name_functions_until(deadline, &finished.trace, flags);
+    }
+}
+
+/// Adds names to a trace whose program may still run, and tells what could not be named.
+pub fn name_functions(trace: &Path, flags: &SymbolFlags) {
+    name_functions_until(Instant::now() + flags.symbol_time, trace, flags);
+}
+
+fn name_functions_until(deadline: Instant, trace: &Path, flags: &SymbolFlags) {
+    let options = Options {
+        search: flags.symbol_path.clone(),
+        deadline: Some(deadline),
+        recorded_until: Some(SystemTime::now()),
+        ..Options::default()
+    };
+    match add_symbols(trace, &options) {
+        Ok(done) if done.skipped() > 0 => eprintln!(
+            "heapreel: {}: {} of {} addresses have no name yet: --symbol-time was reached; `heapreel symbols` adds the rest",
+            trace.display(),
+            done.skipped(),
+            done.addresses()
+        ),
+        Ok(_) => {}
+        Err(error) => eprintln!("heapreel: {}", one_line(&error)),
     }
 }
 

@@ -65,6 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let capture = Capture {
         session: &session,
         naming: &naming,
+        clips: None,
         only: &[],
         library: None,
         force,

@@ -51,6 +51,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// What `--json` prints. Keys are added to, never changed.
 #[derive(Serialize)]
 struct Info<'a> {
+    /// Of a clip: why it was made and of which frame.
+    clip: Option<&'a str>,
     file: &'a str,
     bytes: u64,
     executable: &'a str,
@@ -118,6 +120,7 @@ impl Info<'_> {
     fn of(analysis: &Analysis) -> Info<'_> {
         let (trace, totals, health) = (&analysis.trace, &analysis.totals, &analysis.health);
         Info {
+            clip: trace.clip.as_deref(),
             file: &trace.file,
             bytes: trace.bytes,
             executable: &trace.executable,

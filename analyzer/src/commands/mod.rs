@@ -24,5 +24,5 @@ pub mod sharing;
 pub mod spikes;
 pub mod sweep;
 pub mod symbols;
-mod text;
+pub mod text;
 pub mod view;

@@ -2,9 +2,11 @@
 
 use super::capture::{self, Capture, SymbolFlags};
 use super::program::{locate, refuse_what_cannot_run};
+use super::text::count;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::inspect::{Elf, Kind, Program};
+use crate::record::clips::{ClipFlags, Clipping, Symbolicate};
 use crate::record::environment::{self, Switches};
 use crate::record::finished::{Finished, WORTH_KEEPING};
 use crate::record::{Naming, preload, session::Session};
@@ -27,7 +29,8 @@ ended it). Should heapreel itself be killed, the program runs on, and `heapreel 
 Examples:
   heapreel record -o run.hreel -- ./mygame --level 3
   heapreel record -o run.hreel --frame-symbol game_frame -- ./mygame
-  heapreel record -o 'run-%e-%p.hreel' --only 'mygame*' -- ./start.sh"
+  heapreel record -o 'run-%e-%p.hreel' --only 'mygame*' -- ./start.sh
+  heapreel record --clips 300frames --frame-budget 16.67ms -o clips -- ./mygame"
 )]
 pub struct Args {
     /// The trace: a file, or a pattern with %p process id, %e program, %t start in seconds since 1970
@@ -44,6 +47,8 @@ pub struct Args {
     keep_all: bool,
     #[command(flatten)]
     switches: Switches,
+    #[command(flatten)]
+    clips: ClipFlags,
     #[command(flatten)]
     symbols: SymbolFlags,
     /// The recorder's library, instead of the one that this program carries
@@ -73,7 +78,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         refuse_what_cannot_run(program)?;
         check_recordable(program, args.anyway)?;
     }
-    let naming = Naming::new(args.output.as_deref(), args.force, capture::unix_seconds())?;
+    let clipping = clipping(&args)?;
+    let output = args.output.as_deref().filter(|_| clipping.is_none());
+    let naming = Naming::new(output, args.force, capture::unix_seconds())?;
     let library = preload::library(args.preload_lib.as_deref(), naming.folder())?;
     let session = session(args.spill_dir.as_deref(), naming.folder())?;
     let mut command = command(&path, program.as_ref(), &args.command);
@@ -86,6 +93,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let capture = Capture {
         session: &session,
         naming: &naming,
+        clips: clipping.as_ref(),
         only: &args.only,
         library: Some(&library),
         force: args.force,
@@ -95,6 +103,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let captured = capture
         .run(&mut command)
         .map_err(|error| cannot_start(&path, &error))?;
+    if let Some(clipping) = clipping {
+        tell_clips(clipping);
+        return Ok(captured.exit_code());
+    }
     if let (Some(program), Some(main)) = (&program, captured.main())
         && let Some(line) = unseen(program, main)
     {
@@ -108,6 +120,39 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let why = || why_nothing(program.as_ref(), &args.only);
     captured.tell(why);
     Ok(captured.exit_code())
+}
+
+/// The folder for clips, where clips are wanted.
+fn clipping(args: &Args) -> anyhow::Result<Option<Clipping>> {
+    let folder = args.output.as_deref().unwrap_or(Path::new("clips"));
+    let flags = args.symbols.clone();
+    let symbolicate: Symbolicate = if flags.no_symbols {
+        Box::new(|_| ())
+    } else {
+        Box::new(move |clip| capture::name_functions(clip, &flags))
+    };
+    Clipping::new(&args.clips, folder, symbolicate).map_err(|error| {
+        let folder = folder.display();
+        Failure::error(
+            exit_code::MISUSE,
+            format!("{folder}: cannot be a folder for clips: {error}; name another one by -o"),
+        )
+    })
+}
+
+/// Says on stderr which clips there are; the last line names the newest.
+fn tell_clips(clipping: Clipping) {
+    let folder = clipping.folder().display().to_string();
+    let clips = clipping.finish();
+    let Some(newest) = clips.last() else {
+        eprintln!(
+            "heapreel: {folder}: no clip was made: no frame broke a budget, nothing asked for one, nothing crashed"
+        );
+        return;
+    };
+    eprintln!("heapreel: {folder}: {}", count(clips.len() as u64, "clip"));
+    let newest = capture::quoted(newest);
+    eprintln!("heapreel: to read the newest: heapreel report {newest}");
 }
 
 /// A program that may be run but not read is recorded without being looked at.

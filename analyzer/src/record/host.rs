@@ -1,5 +1,6 @@
 //! Runs a command, drains the spills of all its processes, and waits for the last.
 
+use super::clips::Clipping;
 use super::exit_status;
 use super::finished::Finished;
 use super::glob;
@@ -39,12 +40,14 @@ pub struct Outcome {
 }
 
 /// How to record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Plan<'s> {
     /// Where spills appear.
     pub session: &'s Session,
     /// How traces are called.
     pub naming: &'s Naming,
+    /// Clips that are made instead of traces.
+    pub clips: Option<&'s Clipping>,
     /// Patterns of programs' names; empty for all.
     pub only: &'s [String],
     /// The recorder that is loaded into programs; `None` where they carry it inside.
@@ -168,7 +171,13 @@ impl<'s> Host<'s> {
 
     fn adopt(&mut self, path: PathBuf) {
         let wanted = |executable: &str| is_wanted(self.plan.only, executable);
-        match Recorded::adopt(path.clone(), self.plan.naming, self.root, wanted) {
+        match Recorded::adopt(
+            path.clone(),
+            self.plan.naming,
+            self.plan.clips,
+            self.root,
+            wanted,
+        ) {
             Ok(recorded) => self.live.push(recorded),
             Err(AdoptError::NotAskedFor) => {
                 dismiss(&path);
@@ -292,6 +301,9 @@ impl<'s> Host<'s> {
         let finished = recorded.finish(ended);
         // A spill that has to stay belongs to this trace and begins no other.
         self.dismissed.extend(finished.spill.clone());
+        if self.plan.clips.is_some() {
+            return;
+        }
         if finished.has_trace() {
             self.finished.push(finished);
         } else {

@@ -16,6 +16,7 @@
 //! Should this process be killed, the programs run on, traces and spills stay as they
 //! are, and reading a trace finds its spill by itself.
 
+pub mod clips;
 pub mod environment;
 mod exit_status;
 pub mod finished;

@@ -176,7 +176,7 @@ fn expand(pattern: &str, pid: u32, program: &str, start_unix: u64) -> String {
 }
 
 /// A program's name as part of a file's name.
-fn plain(program: &str) -> String {
+pub fn plain(program: &str) -> String {
     let program = program.strip_suffix(" (deleted)").unwrap_or(program);
     let name = program.rsplit('/').next().unwrap_or_default();
     let mut plain = String::new();

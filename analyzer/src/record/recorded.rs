@@ -1,15 +1,17 @@
 //! One recorded process while it runs: its spill, its trace, and whether it is there.
 
+use super::clips::{Clipping, tell_unmade};
 use super::finished::{Counts, Finished};
 use super::naming::Naming;
 use super::thread_names::ThreadNames;
 use super::ticks;
 use super::watch::Watch;
+use heapreel_format::clips::Clips;
 use heapreel_format::spill::{Drain, PassStats, SLOT_COUNT, SpillError, SpillMap, split_ended};
 use heapreel_format::{Ended, TraceFile, WriteError};
 use rustix::fd::BorrowedFd;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
@@ -39,13 +41,35 @@ pub enum AdoptError {
     },
 }
 
+/// Where records go.
+enum Target {
+    File(TraceFile),
+    Clips(Box<Clips>),
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Target::File(file) => file.write(bytes),
+            Target::Clips(clips) => clips.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Target::File(file) => file.flush(),
+            Target::Clips(clips) => clips.flush(),
+        }
+    }
+}
+
 /// A process that is being recorded.
 pub struct Recorded {
     watch: Watch,
     executable: String,
     spill_path: PathBuf,
     trace: PathBuf,
-    drain: Drain<TraceFile>,
+    drain: Drain<Target>,
     names: ThreadNames,
     last_partial: Instant,
     last_pair: Option<Instant>,
@@ -54,8 +78,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Takes over the spill at `path`, and creates the trace for it, if its program's
-    /// path is `wanted`.
+    /// Takes over the spill at `path`, and creates the trace for it or makes `clips` of it,
+    /// if its program's path is `wanted`.
     ///
     /// # Errors
     ///
@@ -63,6 +87,7 @@ impl Recorded {
     pub fn adopt(
         path: PathBuf,
         naming: &Naming,
+        clips: Option<&Clipping>,
         root: u32,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<Recorded, AdoptError> {
@@ -77,13 +102,18 @@ impl Recorded {
             .unwrap_or_default();
         let watch = Watch::new(spill.header().pid.load(Relaxed), name);
         let is_root = watch.pid() == root;
-        let created = naming.create(watch.pid(), &executable, is_root);
-        let (trace, sink) = created
-            .and_then(|(path, file)| Ok((path, TraceFile::new(file)?)))
-            .map_err(|source| AdoptError::Trace {
-                folder: naming.folder().to_owned(),
-                source,
-            })?;
+        let (trace, sink) = if let Some(clips) = clips {
+            let kept = clips.of(&spill.info()?);
+            (clips.folder().to_owned(), Target::Clips(Box::new(kept)))
+        } else {
+            let created = naming.create(watch.pid(), &executable, is_root);
+            created
+                .and_then(|(path, file)| Ok((path, Target::File(TraceFile::new(file)?))))
+                .map_err(|source| AdoptError::Trace {
+                    folder: naming.folder().to_owned(),
+                    source,
+                })?
+        };
         let mut recorded = Recorded {
             watch,
             executable,
@@ -195,7 +225,13 @@ impl Recorded {
         let counts = self.counts();
         let written = self.drain.finish(ended);
         let is_lost = matches!(&written, Err(error) if error.file_is_gone());
-        let is_whole = noted(&mut self.failure, &self.trace, written).is_some();
+        let written = noted(&mut self.failure, &self.trace, written);
+        let is_whole = written.is_some();
+        if let Some(mut writer) = written
+            && let Target::Clips(clips) = writer.sink_mut()
+        {
+            tell_unmade(&self.executable, clips.unmade());
+        }
         if is_whole || is_lost || is_empty(&self.trace) {
             _ = fs::remove_file(&self.spill_path);
         }

@@ -35,6 +35,10 @@ pub fn info_document(analysis: &Analysis) -> Document {
             ),
         ),
     ]);
+    if let Some(why) = &trace.clip {
+        document.section("Clip");
+        document.facts([("made because", why.clone())]);
+    }
     document.section("Trace");
     document.facts([
         ("file", format!("{}, {}", trace.file, bytes(trace.bytes))),

@@ -292,7 +292,7 @@ impl Clips {
         if let Some(trigger) = self.pending.take() {
             self.make(&trigger, None);
         }
-        if matches!(ended, Ended::Signal(_)) {
+        if is_crash(ended) {
             let trigger = Trigger {
                 cause: ClipCause::Crash,
                 key: u64::MAX,
@@ -361,6 +361,12 @@ impl Clips {
         bytes.extend(events.finish()?);
         Ok(bytes)
     }
+}
+
+/// Whether the program's end is worth a clip: not where somebody ended it as people do, by
+/// SIGHUP, SIGINT or SIGTERM.
+fn is_crash(ended: Ended) -> bool {
+    matches!(ended, Ended::Signal(number) if ![1, 2, 15].contains(&number))
 }
 
 impl Write for Clips {
