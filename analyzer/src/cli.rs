@@ -2,7 +2,7 @@
 
 use crate::commands::{
     compare, contexts, demo, doctor, frag, frames, import, info, leaks, overrun, record, recover,
-    replay, report, sharing, spikes, sweep, symbols, view,
+    replay, report, sharing, spikes, sweep, symbols, trend, view,
 };
 use crate::exit_code;
 use crate::failure::Failure;
@@ -40,6 +40,8 @@ enum Command {
     Spikes(spikes::Args),
     /// List what was never given back, by call site
     Leaks(leaks::Args),
+    /// Group clips by the call site to blame
+    Trend(trend::Args),
     /// Show what memory is for: assets, levels, entities
     Contexts(contexts::Args),
     /// Feed a trace to models of other allocators
@@ -69,7 +71,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Find",
         &[
-            "frames", "spikes", "leaks", "contexts", "overrun", "sharing",
+            "frames", "spikes", "trend", "leaks", "contexts", "overrun", "sharing",
         ],
     ),
     ("What if", &["frag", "replay", "compare", "sweep"]),
@@ -108,6 +110,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Frames(args) => frames::run(args),
         Command::Spikes(args) => spikes::run(args),
         Command::Leaks(args) => leaks::run(args),
+        Command::Trend(args) => trend::run(args),
         Command::Contexts(args) => contexts::run(args),
         Command::Overrun(args) => overrun::run(args),
         Command::Sharing(args) => sharing::run(args),

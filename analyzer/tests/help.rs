@@ -12,8 +12,9 @@ use support::run::{Ran, run};
 use support::scratch::Scratch;
 
 const COMMANDS: &[&str] = &[
-    "record", "demo", "doctor", "report", "view", "info", "frames", "spikes", "leaks", "contexts",
-    "overrun", "sharing", "frag", "symbols", "recover", "import", "replay", "compare", "sweep",
+    "record", "trend", "demo", "doctor", "report", "view", "info", "frames", "spikes", "leaks",
+    "contexts", "overrun", "sharing", "frag", "symbols", "recover", "import", "replay", "compare",
+    "sweep",
 ];
 
 fn help(command: &str) -> String {

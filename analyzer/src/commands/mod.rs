@@ -25,4 +25,5 @@ pub mod spikes;
 pub mod sweep;
 pub mod symbols;
 pub mod text;
+pub mod trend;
 pub mod view;

@@ -17,6 +17,7 @@ mod spikes;
 mod summary;
 mod sweep;
 mod text;
+mod trend;
 mod whole;
 
 pub use contexts::{ContextSort, ContextsShown, contexts_document};
@@ -32,4 +33,5 @@ pub use sharing::sharing_document;
 pub use spikes::spikes_document;
 pub use sweep::sweep_document;
 pub use text::text;
+pub use trend::{ClipGroup, clip_group, joined, trend_document};
 pub use whole::report_document;
