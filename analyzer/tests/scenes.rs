@@ -110,6 +110,7 @@ fn every_scene_is_counted_to_the_unit() {
         ("leak", "100"),
         ("overrun", "30"),
         ("padded", "100"),
+        ("patrol", "3700"),
         ("segments", "100"),
     ] {
         play(scene, &["--frames", frames]).totals_agree();

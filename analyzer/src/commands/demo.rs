@@ -30,7 +30,7 @@ pub struct Args {
     /// Replace the file even if no demo made it
     #[arg(long)]
     force: bool,
-    /// What the game plays: hits, stages, openworld, leak, overrun, padded or segments
+    /// What the game plays: hits, stages, openworld, leak, overrun, padded, patrol or segments
     #[arg(long, value_name = "SCENE", default_value = "hits")]
     scene: String,
     /// Further arguments for the game

@@ -70,6 +70,8 @@ pub enum Scene {
     },
     /// Long frames and many allocations, each at their own time.
     Padded,
+    /// Quiet minutes with one hitch in each, of three kinds; for `--pace 60`.
+    Patrol,
     /// Five segments, each with a budget and a first-fit heap of its own.
     Segments,
 }
@@ -84,6 +86,7 @@ impl Scene {
             Self::Leak => "leak",
             Self::Overrun { .. } => "overrun",
             Self::Padded => "padded",
+            Self::Patrol => "patrol",
             Self::Segments => "segments",
         }
     }
@@ -95,6 +98,7 @@ impl Scene {
             Self::Stages { .. } => 800,
             Self::Leak => 1200,
             Self::Overrun { .. } => 120,
+            Self::Patrol => 3 * 3600,
             Self::Openworld { .. } | Self::Padded | Self::Segments => 600,
         }
     }

@@ -5,6 +5,7 @@ mod leak;
 mod openworld;
 mod overrun;
 mod padded;
+mod patrol;
 mod segments;
 mod stages;
 
@@ -53,6 +54,8 @@ pub enum Facts {
     Overrun(overrun::OverrunFacts),
     /// Two things that have nothing to do with each other.
     Padded(padded::PaddedFacts),
+    /// One hitch a minute.
+    Patrol(patrol::PatrolFacts),
     /// The game's own heaps.
     Segments(segments::SegmentsFacts),
 }
@@ -66,6 +69,7 @@ pub fn play(scene: Scene, game: &mut Game) -> Played {
         Scene::Leak => leak::play(game),
         Scene::Overrun { crash } => overrun::play(game, crash),
         Scene::Padded => padded::play(game),
+        Scene::Patrol => patrol::play(game),
         Scene::Segments => segments::play(game),
     }
 }
