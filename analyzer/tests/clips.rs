@@ -172,6 +172,25 @@ fn clips_are_small_where_they_have_to_be() {
 }
 
 #[test]
+fn a_signal_to_the_recorder_makes_a_clip_and_the_game_never_sees_it() {
+    let made = Scratch::new();
+    let file = made.join("made");
+    let file = file.to_str().expect("UTF-8");
+    let touch = format!(": >'{file}' &&:");
+    let options = ["--no-symbols", "--clip-signal", "USR1", "--on-clip", &touch];
+    let Some(clips) = recorded(&options, &["40", "until", file]) else {
+        return;
+    };
+    assert_eq!(clips.ran.code, Some(4), "{:?}", clips.ran);
+    let all = clips.all();
+    assert_eq!(all.len(), 1, "{all:?}");
+    let told = info(&all[0], &[]);
+    assert_sound(&told);
+    let said = told["clip"].as_str().expect("a clip");
+    assert!(said.contains("asked for by a signal"), "{said}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for (options, advice) in [
         (&["--clips", "0frames"][..], "300frames or 5s"),

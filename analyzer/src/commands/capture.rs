@@ -73,7 +73,7 @@ impl Capture<'_> {
             library: self.library,
         };
         kill_point::arm_from_environment(kill_myself);
-        let mut signals = Signals::catch()?;
+        let mut signals = Signals::catch(self.clips.and_then(Clipping::signal))?;
         let outcome = Host::start(command, plan)?.run(&mut signals);
         let mut kept = finished::keep(outcome.finished, self.keep_all);
         if let Some(line) = finished::name_main(&mut kept, self.naming, self.force) {

@@ -25,6 +25,10 @@ pub struct ClipFlags {
     /// A frame that takes longer makes a clip, as 16.67ms or 60fps
     #[arg(long, value_name = "TIME", requires = "clips")]
     pub frame_budget: Option<Span>,
+    /// Make a clip when heapreel itself gets this signal, which then is not passed on to the
+    /// game
+    #[arg(long, value_name = "SIGNAL", value_parser = signal, requires = "clips")]
+    pub clip_signal: Option<i32>,
     /// No clip is larger
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size, requires = "clips")]
     pub clip_size: u64,
@@ -54,6 +58,14 @@ fn length(text: &str) -> Result<ClipLength, String> {
     Ok(ClipLength::Nanos(nanos(time)))
 }
 
+fn signal(text: &str) -> Result<i32, String> {
+    match text.strip_prefix("SIG").unwrap_or(text) {
+        "USR1" => Ok(signal_hook::consts::SIGUSR1),
+        "USR2" => Ok(signal_hook::consts::SIGUSR2),
+        _ => Err("write USR1 or USR2".to_owned()),
+    }
+}
+
 fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let factor = match &text[digits.len()..] {
@@ -79,6 +91,7 @@ pub type Symbolicate = Box<dyn Fn(&Path) + Send>;
 /// Where clips of all recorded processes go.
 pub struct Clipping {
     plan: ClipPlan,
+    signal: Option<i32>,
     folder: PathBuf,
     sender: Sender<(String, Clip)>,
     saver: JoinHandle<Vec<PathBuf>>,
@@ -119,10 +132,16 @@ impl Clipping {
                 most_bytes: flags.clip_size,
                 every_nanos: nanos(flags.clip_every),
             },
+            signal: flags.clip_signal,
             folder: folder.to_owned(),
             sender,
             saver,
         }))
+    }
+
+    /// The signal to this process that asks for a clip.
+    pub fn signal(&self) -> Option<i32> {
+        self.signal
     }
 
     /// The folder.

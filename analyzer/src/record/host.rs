@@ -106,6 +106,10 @@ impl<'s> Host<'s> {
             self.reap();
             let wants_end = signals.forward(self.running_root());
             self.adopt_new();
+            if *signals.wants_clip() && !self.live.is_empty() {
+                *signals.wants_clip() = false;
+                self.live.iter_mut().for_each(Recorded::ask_for_clip);
+            }
             let buffers = self.pass();
             self.finish_ended();
             if self.running_root().is_none() && (wants_end || !self.is_anybody_left()) {

@@ -184,6 +184,13 @@ impl Recorded {
         noted(&mut self.failure, &self.trace, result)
     }
 
+    /// Makes a clip of the last frames, where clips are made.
+    pub fn ask_for_clip(&mut self) {
+        if let Target::Clips(clips) = self.drain.sink_mut() {
+            clips.signal();
+        }
+    }
+
     /// The process is gone.
     pub fn is_gone(&mut self) -> bool {
         self.watch.is_gone()

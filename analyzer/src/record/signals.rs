@@ -25,19 +25,28 @@ const ENDING: &[i32] = &[SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
 /// Catches signals from now on. Programs started meanwhile see none of it: exec gives
 /// a caught signal its default action again, and ignored ones are left ignored.
-pub struct Signals(SignalsInfo<WithOrigin>);
+pub struct Signals {
+    caught: SignalsInfo<WithOrigin>,
+    /// Meant for this process: it asks for a clip.
+    clip: Option<i32>,
+    wants_clip: bool,
+}
 
 impl Signals {
-    /// Begins to catch.
+    /// Begins to catch; `clip` asks for a clip and is not passed on.
     ///
     /// # Errors
     ///
     /// The operating system's.
-    pub fn catch() -> io::Result<Signals> {
+    pub fn catch(clip: Option<i32>) -> io::Result<Signals> {
         let ignored = proc::ignored_signals();
         let is_heeded = |signal: &&i32| ignored & 1 << (**signal - 1) == 0;
         let caught = CAUGHT.iter().filter(is_heeded);
-        SignalsInfo::new(caught).map(Signals)
+        Ok(Signals {
+            caught: SignalsInfo::new(caught)?,
+            clip,
+            wants_clip: false,
+        })
     }
 
     /// Passes on to `program` what came for it since the last call.
@@ -45,8 +54,12 @@ impl Signals {
     /// True where the program is gone (`None`) and somebody wants this one to end, too.
     pub fn forward(&mut self, program: Option<u32>) -> bool {
         let mut end = false;
-        for origin in self.0.pending() {
+        for origin in self.caught.pending() {
             if origin.signal == OWN {
+                continue;
+            }
+            if self.clip == Some(origin.signal) {
+                self.wants_clip = true;
                 continue;
             }
             match program {
@@ -55,6 +68,11 @@ impl Signals {
             }
         }
         end
+    }
+
+    /// Whether a clip was asked for and nobody has taken the wish yet.
+    pub fn wants_clip(&mut self) -> &mut bool {
+        &mut self.wants_clip
     }
 }
 

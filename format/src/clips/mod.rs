@@ -127,6 +127,21 @@ impl Clips {
         self.unmade
     }
 
+    /// Somebody sent a signal: a clip that ends with the last frame is wanted.
+    pub fn signal(&mut self) {
+        let key = match self.frames.last() {
+            0 => self.watermark,
+            last => last,
+        };
+        self.ask(Trigger {
+            cause: ClipCause::Signal,
+            key,
+            took: 0,
+            frame: self.frames.number(),
+            name: String::new(),
+        });
+    }
+
     fn ticks(&self, nanos: u64) -> u64 {
         (nanos as f64 * self.header.clock.ticks_per_second / 1e9) as u64
     }

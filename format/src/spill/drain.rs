@@ -143,6 +143,11 @@ impl<W: Write> Drain<W> {
         self.writer.flush()
     }
 
+    /// Where the records go.
+    pub fn sink_mut(&mut self) -> &mut W {
+        self.writer.sink_mut()
+    }
+
     /// The trace's file header.
     pub fn header(&self) -> &FileHeader {
         &self.header
