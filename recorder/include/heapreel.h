@@ -48,6 +48,13 @@
 #define HEAPREEL_CRITICAL 1   /* the frame waits for it: main, render, simulation workers */
 #define HEAPREEL_BACKGROUND 2 /* it does not: streaming, saving, network, audio decoding */
 
+/* Kinds of heaps that a game announces, see HEAPREEL_HEAP_CREATE. */
+#define HEAPREEL_HEAP_GENERAL 0     /* blocks of any size in any order */
+#define HEAPREEL_HEAP_POOL 1        /* slots of one size */
+#define HEAPREEL_HEAP_ARENA 2       /* all is given back at once */
+#define HEAPREEL_HEAP_GPU 3         /* memory of the graphics processor, told by itself */
+#define HEAPREEL_HEAP_FILE_MAPPED 4 /* a mapped file */
+
 /* What was counted: of a frame, a thread or a segment. */
 typedef struct heapreel_counts {
     uint64_t allocations;        /* blocks given out */
@@ -135,6 +142,18 @@ extern uint64_t heapreel_context_current(void) HEAPREEL_WEAK;
 /* Makes a carried context this thread's; returns what to leave it to. */
 extern uint64_t heapreel_context_enter(uint64_t context) HEAPREEL_WEAK;
 extern void heapreel_context_leave(uint64_t previous) HEAPREEL_WEAK;
+
+/* Announces a heap of the game's own; returns its number, 0 while nothing is recorded. What
+ * follows tells what it does; see HEAPREEL_HEAP_CREATE. */
+extern uint64_t heapreel_heap_create(const char *name, int kind, uint64_t parent,
+                                     uint64_t budget_bytes) HEAPREEL_WEAK;
+extern void heapreel_heap_range(uint64_t heap, uint64_t address, uint64_t bytes) HEAPREEL_WEAK;
+extern void heapreel_heap_alloc(uint64_t heap, uint64_t address, uint64_t bytes) HEAPREEL_WEAK;
+extern void heapreel_heap_realloc(uint64_t heap, uint64_t old_address, uint64_t address,
+                                  uint64_t bytes) HEAPREEL_WEAK;
+extern void heapreel_heap_free(uint64_t heap, uint64_t address) HEAPREEL_WEAK;
+extern void heapreel_heap_reset(uint64_t heap) HEAPREEL_WEAK;
+extern void heapreel_heap_destroy(uint64_t heap) HEAPREEL_WEAK;
 
 /* Says whether the frame waits for this thread: HEAPREEL_CRITICAL or _BACKGROUND. */
 extern void heapreel_thread_role(int role) HEAPREEL_WEAK;
@@ -376,6 +395,66 @@ static inline uint64_t heapreel_context_enter_if(uint64_t context) {
 static inline void heapreel_context_leave_if(uint64_t previous) {
     (void)previous;
     HEAPREEL_IF(heapreel_context_leave, heapreel_context_leave(previous));
+}
+
+/* Heaps of the game's own, above the allocator: its blocks are then known one by one, and
+ * not as the one great block that the heap got from the allocator.
+ *
+ *     uint64_t heap = HEAPREEL_HEAP_CREATE("frame arena", HEAPREEL_HEAP_ARENA, 0, 1u << 20);
+ *     HEAPREEL_HEAP_RANGE(heap, memory, 1u << 20);
+ *     ...
+ *     HEAPREEL_HEAP_ALLOC(heap, block, bytes);
+ *     ...
+ *     HEAPREEL_HEAP_RESET(heap);
+ *
+ * `parent` is the heap that it takes its memory from, or 0; a budget of 0 is none. Tell of a
+ * block behind its being handed out and before its being taken back, so that no other thread
+ * can be given it in between. _RESET takes all blocks back; _DESTROY says that the heap gives
+ * up its memory, and blocks that it still has are left over. A heap may hold several ranges;
+ * an address in one is known to be the heap's even where no block lies. Addresses may be
+ * pointers or, for memory of the graphics processor, numbers. A heap that was announced while
+ * nothing was recorded stays unknown, and so do a parent's heaps in a forked child. */
+#define HEAPREEL_HEAP_CREATE(name, kind, parent, budget_bytes) \
+    heapreel_heap_create_if((name), (kind), (parent), (budget_bytes))
+#define HEAPREEL_HEAP_RANGE(heap, address, bytes) \
+    HEAPREEL_HEAP_DOES_(heapreel_heap_range, (heap), (uint64_t)(address), (uint64_t)(bytes))
+#define HEAPREEL_HEAP_ALLOC(heap, address, bytes) \
+    HEAPREEL_HEAP_DOES_(heapreel_heap_alloc, (heap), (uint64_t)(address), (uint64_t)(bytes))
+#define HEAPREEL_HEAP_REALLOC(heap, old_address, address, bytes)                     \
+    HEAPREEL_HEAP_DOES_(heapreel_heap_realloc, (heap), (uint64_t)(old_address),      \
+                        (uint64_t)(address), (uint64_t)(bytes))
+#define HEAPREEL_HEAP_FREE(heap, address) \
+    HEAPREEL_HEAP_DOES_(heapreel_heap_free, (heap), (uint64_t)(address))
+#define HEAPREEL_HEAP_RESET(heap) HEAPREEL_HEAP_DOES_(heapreel_heap_reset, (heap))
+#define HEAPREEL_HEAP_DESTROY(heap) HEAPREEL_HEAP_DOES_(heapreel_heap_destroy, (heap))
+
+#if HEAPREEL_ENABLED
+#define HEAPREEL_HEAP_DOES_(function, ...)  \
+    do {                                    \
+        if (HEAPREEL_THERE(function)) {     \
+            function(__VA_ARGS__);          \
+        }                                   \
+    } while (0)
+#else
+static inline void heapreel_heap_does_nothing(uint64_t heap, ...) {
+    (void)heap;
+}
+#define HEAPREEL_HEAP_DOES_(function, ...) heapreel_heap_does_nothing(__VA_ARGS__)
+#endif
+
+static inline uint64_t heapreel_heap_create_if(const char *name, int kind, uint64_t parent,
+                                               uint64_t budget_bytes) {
+#if HEAPREEL_ENABLED
+    return HEAPREEL_THERE(heapreel_heap_create)
+               ? heapreel_heap_create(name, kind, parent, budget_bytes)
+               : 0;
+#else
+    (void)name;
+    (void)kind;
+    (void)parent;
+    (void)budget_bytes;
+    return 0;
+#endif
 }
 
 #ifdef __cplusplus

@@ -110,6 +110,8 @@ mod count;
 mod counters;
 mod definitions;
 mod drain;
+mod heap;
+mod heap_records;
 mod hooks;
 mod interning;
 mod modules;
@@ -138,6 +140,7 @@ pub use config::Config;
 pub use context::{Context, ContextScope};
 pub use count::count;
 pub use counters::{Counts, SegmentCounts, Stats, frame_stats, thread_stats};
+pub use heap::{Heap, HeapAnnouncement, HeapKind};
 pub use heapreel_format::Role;
 pub use recorder::Recorder;
 pub use scopes::{

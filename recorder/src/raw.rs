@@ -5,7 +5,10 @@ pub use crate::config::is_off;
 pub use crate::hooks::{Wanted, active, allocate, deallocate, fork_child, reallocate};
 pub use crate::private_heap::PrivateHeap;
 pub use crate::session::Origin;
-pub use crate::told::{CONTEXT_CURRENT, NOT_ENTERED, enter_context, resume_context, told};
+pub use crate::told::{
+    CONTEXT_CURRENT, HeapDeed, NOT_ENTERED, create_heap, enter_context, heap, heap_kind,
+    resume_context, told,
+};
 pub use heapreel_format::{Ended, Entry, FrameSource, LoopId, NameId, Role, SegmentId};
 
 use crate::config::Config;

@@ -5,7 +5,8 @@ use crate::os::confined::{Deed, can};
 use crate::os::{clock, memory, process};
 use crate::spill::Spill;
 use crate::{
-    context_table, counters, drain, modules, names, spill, stacks, switch, thread, unwind,
+    context_table, counters, drain, heap_records, modules, names, spill, stacks, switch, thread,
+    unwind,
 };
 use heapreel_format::spill::{Capacity, ended_word};
 use heapreel_format::{Definition, Ended, FileHeader, ProcessFacts, Settings, TraceId};
@@ -251,6 +252,7 @@ pub(crate) fn fork_child() {
     stacks::forget();
     names::forget();
     context_table::forget();
+    heap_records::forget();
     NUMBER.fetch_add(1, Relaxed);
     modules::forget();
     drain::forget();

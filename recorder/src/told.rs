@@ -6,8 +6,10 @@
 #![expect(unsafe_code, reason = "a function of another copy of this code")]
 
 use crate::text::{Text, cut};
-use crate::{context_table, counters, hooks, names, session, switch, thread};
-use heapreel_format::{ContextId, Definition, FrameSource, LoopId, NameId, Rare, Role, SegmentId};
+use crate::{context_table, counters, heap_records, hooks, names, session, switch, thread};
+use heapreel_format::{
+    ContextId, Definition, FrameSource, HeapId, HeapKind, LoopId, NameId, Rare, Role, SegmentId,
+};
 use std::sync::atomic::{
     AtomicPtr,
     Ordering::{Acquire, Release},
@@ -38,6 +40,13 @@ pub(crate) const CONTEXT_ENTER: u32 = 16;
 pub const CONTEXT_CURRENT: u32 = 17;
 /// Makes this context the thread's; answers with the one before.
 pub(crate) const CONTEXT_RESUME: u32 = 18;
+
+/// Announces a heap: the text is its name, the number where its kind, parent and budget lie.
+pub(crate) const HEAP_CREATE: u32 = 32;
+/// Tells what a heap does: the number is where that lies.
+const HEAP_DEED: u32 = 33;
+
+pub use crate::heap_records::HeapDeed;
 
 /// The number given belongs to another recording: that of a process which this one was
 /// forked from. Who kept it has to ask anew.
@@ -159,6 +168,152 @@ fn untagged(number: u64) -> Option<u32> {
     (tag == 0 || tag == session::number()).then_some(number as u32)
 }
 
+/// A heap as [`HEAP_CREATE`] passes it on.
+#[repr(C)]
+struct NewHeap {
+    kind: u64,
+    parent: u64,
+    budget: u64,
+}
+
+/// What a heap does as [`HEAP_DEED`] passes it on.
+#[repr(C)]
+struct PassedDeed {
+    heap: u64,
+    /// 0 to 5, in the order of [`HeapDeed`].
+    deed: u64,
+    old_address: u64,
+    address: u64,
+    /// Size or length.
+    bytes: u64,
+}
+
+impl PassedDeed {
+    fn new(heap: u64, deed: HeapDeed) -> PassedDeed {
+        let (deed, old_address, address, bytes) = match deed {
+            HeapDeed::Range { address, length } => (0, 0, address, length),
+            HeapDeed::Alloc { address, size } => (1, 0, address, size),
+            HeapDeed::Realloc {
+                old_address,
+                address,
+                size,
+            } => (2, old_address, address, size),
+            HeapDeed::Free { address } => (3, 0, address, 0),
+            HeapDeed::Reset => (4, 0, 0, 0),
+            HeapDeed::Destroy => (5, 0, 0, 0),
+        };
+        PassedDeed {
+            heap,
+            deed,
+            old_address,
+            address,
+            bytes,
+        }
+    }
+
+    /// `None` where a later version has added a deed.
+    #[inline(always)]
+    fn deed(&self) -> Option<HeapDeed> {
+        let (old_address, address, size) = (self.old_address, self.address, self.bytes);
+        Some(match self.deed {
+            0 => HeapDeed::Range {
+                address,
+                length: size,
+            },
+            1 => HeapDeed::Alloc { address, size },
+            2 => HeapDeed::Realloc {
+                old_address,
+                address,
+                size,
+            },
+            3 => HeapDeed::Free { address },
+            4 => HeapDeed::Reset,
+            5 => HeapDeed::Destroy,
+            _ => return None,
+        })
+    }
+}
+
+/// The kinds of heaps by the numbers of heapreel.h.
+pub fn heap_kind(number: u64) -> HeapKind {
+    match number {
+        1 => HeapKind::Pool,
+        2 => HeapKind::Arena,
+        3 => HeapKind::Gpu,
+        4 => HeapKind::FileMapped,
+        _ => HeapKind::General,
+    }
+}
+
+/// Announces a heap to whichever copy records; answers with its number, 0 where nobody does.
+pub fn create_heap(name: &str, kind: HeapKind, parent: u64, budget: u64) -> u64 {
+    if OTHER.load(Acquire).is_null() {
+        return created(name, kind, parent, budget);
+    }
+    let heap = NewHeap {
+        kind: kind as u64,
+        parent,
+        budget,
+    };
+    tell(
+        HEAP_CREATE,
+        name,
+        (&raw const heap).expose_provenance() as u64,
+    )
+}
+
+fn created(name: &str, kind: HeapKind, parent: u64, budget: u64) -> u64 {
+    if switch::recording() != switch::ON {
+        return 0;
+    }
+    let parent = HeapId(untagged(parent).unwrap_or(0));
+    tagged(heap_records::create(name, kind, parent, budget).0)
+}
+
+/// Tells what a heap does to whichever copy records. What is said of a heap of another
+/// recording, that of a parent, is not taken down.
+#[inline(always)]
+pub fn heap(number: u64, deed: HeapDeed) {
+    if OTHER.load(Acquire).is_null() {
+        do_heap(number, deed);
+    } else {
+        let passed = PassedDeed::new(number, deed);
+        tell(
+            HEAP_DEED,
+            "",
+            (&raw const passed).expose_provenance() as u64,
+        );
+    }
+}
+
+#[inline(always)]
+fn do_heap(number: u64, deed: HeapDeed) {
+    if switch::recording() == switch::ON
+        && let Some(id) = untagged(number)
+        && id != 0
+    {
+        heap_records::publish(HeapId(id), deed);
+    }
+}
+
+/// What another copy passes on by the address where it lies.
+fn passed_on(kind: u32, text: &str, number: u64) -> u64 {
+    let address = number as usize;
+    if kind == HEAP_CREATE {
+        let heap = std::ptr::with_exposed_provenance::<NewHeap>(address);
+        // SAFETY: `create_heap` of the other copy, whose value lives during the call.
+        let heap = unsafe { &*heap };
+        return created(text, heap_kind(heap.kind), heap.parent, heap.budget);
+    }
+    let passed = std::ptr::with_exposed_provenance::<PassedDeed>(address);
+    // SAFETY: `heap` of the other copy, whose value lives during the call.
+    let passed = unsafe { &*passed };
+    if let Some(deed) = passed.deed() {
+        do_heap(passed.heap, deed);
+    }
+    0
+}
+
 #[inline]
 fn entered(kind: &str, name: &str) -> u64 {
     context_table::enter(kind, name).map_or(NOT_ENTERED, tell_context)
@@ -201,6 +356,7 @@ pub fn told(kind: u32, text: &str, number: u64) -> u64 {
         }
         CONTEXT_CURRENT => return tell_context(context_table::current()),
         CONTEXT_RESUME => return resumed(number),
+        HEAP_CREATE | HEAP_DEED => return passed_on(kind, text, number),
         _ => {}
     }
     let Some(number) = untagged(number) else {

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "C strings from the game")]
 
 use crate::{environment, lifecycle};
-use heapreel::raw::{self, Ended, FrameSource, LoopId, Role, SegmentId};
+use heapreel::raw::{self, Ended, FrameSource, HeapDeed, LoopId, Role, SegmentId};
 use heapreel::{Counts, Stats};
 use std::ffi::{CStr, c_char, c_int};
 
@@ -126,6 +126,73 @@ extern "C" fn heapreel_context_enter(context: u64) -> u64 {
 extern "C" fn heapreel_context_leave(previous: u64) {
     if previous != raw::NOT_ENTERED {
         raw::resume_context(previous);
+    }
+}
+
+/// Announces a heap; 0 while nothing is recorded.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn heapreel_heap_create(
+    name: *const c_char,
+    kind: c_int,
+    parent: u64,
+    budget: u64,
+) -> u64 {
+    if !raw::recording() {
+        return 0;
+    }
+    let kind = raw::heap_kind(u64::try_from(kind).unwrap_or(0));
+    // SAFETY: heapreel.h asks for a C string or null.
+    raw::create_heap(unsafe { text(name) }, kind, parent, budget)
+}
+
+/// A heap holds this memory.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_heap_range(heap: u64, address: u64, length: u64) {
+    tell_of_heap(heap, HeapDeed::Range { address, length });
+}
+
+/// A heap has handed out a block.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_heap_alloc(heap: u64, address: u64, size: u64) {
+    tell_of_heap(heap, HeapDeed::Alloc { address, size });
+}
+
+/// A heap has changed a block.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_heap_realloc(heap: u64, old_address: u64, address: u64, size: u64) {
+    tell_of_heap(
+        heap,
+        HeapDeed::Realloc {
+            old_address,
+            address,
+            size,
+        },
+    );
+}
+
+/// A heap is about to take a block back.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_heap_free(heap: u64, address: u64) {
+    tell_of_heap(heap, HeapDeed::Free { address });
+}
+
+/// A heap is about to take all its blocks back.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_heap_reset(heap: u64) {
+    tell_of_heap(heap, HeapDeed::Reset);
+}
+
+/// A heap is about to give up its memory.
+#[unsafe(no_mangle)]
+extern "C" fn heapreel_heap_destroy(heap: u64) {
+    tell_of_heap(heap, HeapDeed::Destroy);
+}
+
+/// PERF and for the sake of backtraces: no stack frame of its own.
+#[inline(always)]
+fn tell_of_heap(heap: u64, deed: HeapDeed) {
+    if heap != 0 && raw::recording() {
+        raw::heap(heap, deed);
     }
 }
 
