@@ -44,6 +44,12 @@ pub(crate) fn findings(analysis: &Analysis) -> Vec<Finding> {
     all.extend(leaks(analysis));
     all.extend(growth(analysis));
     all.extend(drift(analysis));
+    for heap in &analysis.heaps {
+        all.extend(heap_misused(heap));
+        all.extend(heap_over_budget(heap));
+        all.extend(heap_not_reset(heap));
+        all.extend(heap_left_blocks(heap));
+    }
     all.sort_by(|a, b| b.1.severity.cmp(&a.1.severity).then(b.0.total_cmp(&a.0)));
     all.truncate(MAX_FINDINGS);
     all.into_iter().map(|(_, finding)| finding).collect()
@@ -308,6 +314,74 @@ fn growth(analysis: &Analysis) -> Option<Weighed> {
             format!("heapreel leaks {FILE}"),
         ),
     ))
+}
+
+fn of_heap(kind: &str, weight: f64, severity: Severity, text: String) -> Option<Weighed> {
+    let command = format!("heapreel report {FILE}");
+    Some((weight, finding(kind, severity, text, command)))
+}
+
+fn heap_misused(heap: &HeapUse) -> Option<Weighed> {
+    let text = super::heaps::misuse(heap)?;
+    let text = format!(
+        "the heap {} is told what cannot be",
+        text.trim_end_matches('.')
+    );
+    of_heap("heap_misused", 40.0, Severity::Error, text)
+}
+
+fn heap_over_budget(heap: &HeapUse) -> Option<Weighed> {
+    let over = heap.over_budget?;
+    let when = over.frame.map_or_else(
+        || format!("at {}", nanos(over.nanos)),
+        |frame| format!("in frame {frame}"),
+    );
+    let text = format!(
+        "the heap {} took {} of its budget of {}, first over it {when}",
+        heap.name,
+        bytes(heap.peak_bytes),
+        bytes(heap.budget_bytes)
+    );
+    let share = heap.peak_bytes as f64 / heap.budget_bytes.max(1) as f64;
+    of_heap(
+        "heap_over_budget",
+        30.0 + share.min(9.0),
+        Severity::Warning,
+        text,
+    )
+}
+
+fn heap_not_reset(heap: &HeapUse) -> Option<Weighed> {
+    let forgotten = heap.forgotten_resets?;
+    let turn = match forgotten.usual_frames {
+        1 => "each frame".to_owned(),
+        frames => format!("every {}", plural(frames, "frame")),
+    };
+    let text = format!(
+        "the heap {} is reset {turn}, but {} missing, the first in frame {}",
+        heap.name,
+        match forgotten.count {
+            1 => "1 reset is".to_owned(),
+            resets => format!("{} resets are", count(resets)),
+        },
+        forgotten.first_frame
+    );
+    of_heap("heap_not_reset", 25.0, Severity::Warning, text)
+}
+
+/// A heap whose blocks go back one by one and which ended with some. An arena's need not.
+fn heap_left_blocks(heap: &HeapUse) -> Option<Weighed> {
+    let end = heap.destroyed?;
+    if heap.kind == "arena" || heap.kind == "file-mapped" || end.left_blocks == 0 {
+        return None;
+    }
+    let text = format!(
+        "the heap {} was destroyed with {} of {} in it",
+        heap.name,
+        plural(end.left_blocks, "block"),
+        bytes(end.left_bytes)
+    );
+    of_heap("heap_left_blocks", 18.0, Severity::Warning, text)
 }
 
 fn drift(analysis: &Analysis) -> Option<Weighed> {

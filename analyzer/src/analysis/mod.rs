@@ -8,6 +8,7 @@ mod drift;
 mod findings;
 mod growing;
 mod health;
+pub(crate) mod heaps;
 mod leaks;
 mod loops;
 pub(crate) mod naming;
@@ -25,7 +26,7 @@ pub use drift::{DRIFT_FACTOR, DRIFT_NOISE};
 pub use loops::{SPIKE_FACTOR, SPIKE_MIN_EXCESS_NANOS, SPIKE_SPREADS};
 pub use values::*;
 
-use crate::facts::{Bound, ContextTree, Facts, Setting, Window};
+use crate::facts::{Bound, ContextTree, Facts, HeapLedger, Setting, Window};
 use crate::place::{FrameRange, Place};
 use crate::replay::{Batch, DecodeFaults, Dense, Player, with_batches};
 use clock::Times;
@@ -126,7 +127,7 @@ pub(crate) fn records(trace: &Trace) -> u64 {
         .sum()
 }
 
-fn replay(
+pub(crate) fn replay(
     trace: &Trace,
     dense: &Dense,
     options: &Options,
@@ -184,6 +185,8 @@ fn setting(
             .transpose()
     };
     let loops = trace.definitions().loops.keys().copied();
+    let heaps = trace.definitions().heaps.iter();
+    let budgets = heaps.map(|(id, (_, _, _, budget))| (*id, *budget));
     Ok(Setting {
         stacks: dense.stacks.len(),
         threads: dense.threads.len(),
@@ -196,6 +199,7 @@ fn setting(
             to: bound(&options.to)?,
         },
         contexts: context_tree(trace, options)?,
+        heaps: HeapLedger::new(budgets),
     })
 }
 

@@ -34,6 +34,8 @@ pub struct Analysis {
     /// Contexts as a tree, each before those within it; the first is what is outside of any.
     /// Empty where the trace has none.
     pub contexts: Vec<ContextUse>,
+    /// Heaps that the game announced, in that order.
+    pub heaps: Vec<HeapUse>,
     /// Threads, in the order they were met.
     pub threads: Vec<ThreadUse>,
     /// Blocks that died within their frame.
@@ -656,6 +658,119 @@ pub struct ContextShare {
     pub bytes: u64,
 }
 
+/// A heap that the game announced. Its blocks lie in memory that it got from the allocator, or
+/// from another heap, and are counted nowhere else.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HeapUse {
+    /// Its name.
+    pub name: String,
+    /// "general", "pool", "arena", "gpu" or "file-mapped".
+    pub kind: String,
+    /// Index in [`Analysis::heaps`] of the one that it takes its memory from.
+    pub parent: Option<u32>,
+    /// Its budget; 0 is none.
+    pub budget_bytes: u64,
+    /// Bytes of its ranges at the end.
+    pub held_bytes: u64,
+    /// Bytes of its live blocks at the end, as they were asked for.
+    pub live_bytes: u64,
+    /// Live blocks at the end.
+    pub live_blocks: u64,
+    /// The most that its blocks took at once.
+    pub peak_bytes: u64,
+    /// When.
+    pub peak_nanos: u64,
+    /// In which frame of the main loop.
+    pub peak_frame: Option<u64>,
+    /// Blocks that it handed out.
+    pub allocations: u64,
+    /// Blocks that it changed.
+    pub reallocations: u64,
+    /// Blocks that went back one by one.
+    pub deallocations: u64,
+    /// How often it was emptied at once.
+    pub resets: u64,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
+    /// The first time that its blocks took more than its budget.
+    pub over_budget: Option<OverBudget>,
+    /// Resets that are missing among regular ones.
+    pub forgotten_resets: Option<ForgottenResets>,
+    /// Its end, where it came to one.
+    pub destroyed: Option<HeapEnd>,
+    /// Blocks given back or changed that it did not have.
+    pub unknown_blocks: u64,
+    /// Blocks handed out where one was live.
+    pub given_twice: u64,
+    /// Blocks outside of its ranges, where it has some.
+    pub outside_ranges: u64,
+    /// What was told of it after its end.
+    pub after_end: u64,
+    /// The memory that it holds at the end, in order of addresses.
+    pub ranges: Vec<HeapRange>,
+    /// The call sites that asked it for blocks, those with most live bytes first; at most some.
+    pub sites: Vec<HeapSite>,
+}
+
+/// When a heap broke its budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OverBudget {
+    /// Bytes of its blocks then.
+    pub bytes: u64,
+    /// Nanoseconds since the recording began.
+    pub nanos: u64,
+    /// The frame of the main loop.
+    pub frame: Option<u64>,
+}
+
+/// Resets that are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ForgottenResets {
+    /// How many.
+    pub count: u64,
+    /// The frame of the main loop in which the first one was to come.
+    pub first_frame: u64,
+    /// Frames from one reset to the next otherwise.
+    pub usual_frames: u64,
+}
+
+/// How a heap ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HeapEnd {
+    /// When.
+    pub nanos: u64,
+    /// Bytes of blocks that it still had.
+    pub left_bytes: u64,
+    /// How many.
+    pub left_blocks: u64,
+}
+
+/// Memory that a heap holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HeapRange {
+    /// First address.
+    pub address: u64,
+    /// Length.
+    pub bytes: u64,
+}
+
+/// A call site that asked a heap for blocks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HeapSite {
+    /// The function's short name.
+    pub name: String,
+    /// Source file and line, where known.
+    pub place: Option<String>,
+    /// Blocks handed out or changed.
+    pub calls: u64,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
+    /// Live at the end.
+    pub live_bytes: u64,
+    /// Live blocks at the end.
+    pub live_blocks: u64,
+}
+
 /// One thread.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ThreadUse {
@@ -820,7 +935,8 @@ pub enum Severity {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Finding {
     /// Which kind: "untrusted", "failed", "spikes_explained", "spikes_not_explained",
-    /// "calls_per_frame", "leaks", "growth".
+    /// "calls_per_frame", "leaks", "growth", "drift", "heap_misused", "heap_over_budget",
+    /// "heap_not_reset", "heap_left_blocks".
     pub kind: String,
     /// How much it matters.
     pub severity: Severity,

@@ -4,6 +4,7 @@ use super::blame::Stretch;
 use super::clock::Times;
 use super::contexts::Contexts;
 use super::health::{self, ReplayFaults};
+use super::heaps::heaps;
 use super::leaks::{LeakWord, leaks};
 use super::loops::{LoopMaker, frame_at};
 use super::recording::CostModel;
@@ -81,6 +82,9 @@ impl Source<'_> {
             slow_calls: self.slow_calls(),
             segments: self.segments(),
             contexts: self.contexts.values(),
+            heaps: heaps(self.trace, &self.facts.heaps, |key| {
+                (self.times.since_start(key), self.frame(key))
+            }),
             threads: threads(self.trace, self.dense, self.facts, &self.times, &self.cost),
             temporary: self.temporary(),
             foreign_frees: self.foreign_frees(),

@@ -4,7 +4,7 @@ use super::analysis::{finish_trace, print, print_json};
 use super::models::{ModelArgs, Stage};
 use super::moment::MomentArgs;
 use heapreel_analyzer::fragmentation::TraceNames;
-use heapreel_analyzer::overrun::{Overrun, look_up};
+use heapreel_analyzer::overrun::{Overrun, heaps_at, look_up};
 use heapreel_analyzer::report::overrun_document;
 use heapreel_analyzer::what_if::ModelName;
 use std::path::PathBuf;
@@ -53,10 +53,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let headers = choice.model == ModelName::Heap && configuration.layout.is_none();
     let mut names = TraceNames::new(&stage.trace, &stage.scene);
     let model = run.ledger().model();
+    let answer = look_up(model, &books, args.address, headers, &mut names);
+    let heaps = if choice.model == ModelName::Recorded {
+        let moment = args.moment.place().map(|_| answer.nanos);
+        heaps_at(&stage.trace, moment, args.address)?
+    } else {
+        Vec::new()
+    };
     let overrun = Overrun {
         trace: stage.file.clone(),
         model: choice.to_string(),
-        ..look_up(model, &books, args.address, headers, &mut names)
+        heaps,
+        ..answer
     };
     if args.json {
         print_json(&overrun)?;

@@ -8,6 +8,7 @@ mod counts;
 mod curve;
 mod frame_table;
 mod growth;
+mod heaps;
 mod histogram;
 mod latency;
 mod ledger;
@@ -22,6 +23,9 @@ pub(crate) use context_tree::{ContextTree, OUTSIDE};
 pub(crate) use contexts::{ContextLedger, ContextSums, Held};
 pub(crate) use frame_table::{FrameFacts, FrameTable, LiveNow, LoopFacts};
 pub(crate) use growth::Samples;
+#[cfg(test)]
+pub(crate) use heaps::Gap;
+pub(crate) use heaps::{HeapBlock, HeapFacts, HeapLedger};
 pub(crate) use histogram::Histogram;
 pub(crate) use latency::{CLASSES, Latency, Operation};
 pub(crate) use ledger::Ledger;
@@ -47,6 +51,7 @@ pub(crate) struct Facts {
     pub(crate) timeline: Timeline,
     pub(crate) calls: Calls,
     pub(crate) contexts: ContextLedger,
+    pub(crate) heaps: HeapLedger,
     /// Where the window begins; the trace's start where none was asked for.
     pub(crate) from: u64,
     /// The last key in the window.
@@ -70,6 +75,7 @@ pub(crate) struct Setting {
     pub(crate) slow_ticks: u64,
     pub(crate) window: Window,
     pub(crate) contexts: ContextTree,
+    pub(crate) heaps: HeapLedger,
 }
 
 impl Facts {
@@ -89,6 +95,7 @@ impl Facts {
             timeline: Timeline::default(),
             calls: Calls::default(),
             contexts: ContextLedger::new(setting.contexts),
+            heaps: setting.heaps,
             from: start,
             to: start,
             passage: Passage::new(setting.window, start),
@@ -152,6 +159,7 @@ impl Facts {
         self.frames.begin_window(key);
         self.ledger.begin_window(key);
         self.contexts.begin_window();
+        self.heaps.begin_window(key);
         self.latency = Latency::default();
         self.slow = SlowCalls::new(SLOW_CALLS, self.slow_ticks);
         self.samples = Samples::new(key);
@@ -174,6 +182,7 @@ impl Facts {
             return;
         }
         self.ledger.begin_frame(step.key);
+        self.heaps.on_frame();
         let marks = self.frames.loops.get(&id).map_or(0, |facts| facts.marks);
         let number = (self.first_frame(id) + marks).saturating_sub(1);
         let crossing = self.passage.on_frame(step.key, number);
@@ -232,6 +241,7 @@ impl Observer for Facts {
             _ => {
                 self.calls.on_rare(rare);
                 self.slow.on_rare(step, rare);
+                self.heaps.on_rare(step, rare);
             }
         }
     }

@@ -1,6 +1,10 @@
 //! Who wrote there: an address among a model's blocks, or among those that were recorded,
 //! with names for all that is known of the blocks round it.
 
+mod heaps;
+
+pub use heaps::{HeapAt, HeapParty, heaps_at};
+
 use crate::StackFrame;
 use crate::fragmentation::{Act, Books, Names, Tenure, TraceNames};
 use heapreel_models::lookup::{self, Actor, Lookup, Neighbour, Part, Suspicion};
@@ -110,6 +114,9 @@ pub struct Overrun {
     pub suspects: Vec<Suspect>,
     /// All blocks that held the address up to this moment, newest first.
     pub holders: Vec<Holder>,
+    /// The announced heaps that the address belongs to, innermost first; of addresses of the
+    /// program itself alone.
+    pub heaps: Vec<HeapAt>,
 }
 
 /// Looks the books' watched address up. With `headers` the model answers through its own
@@ -185,6 +192,7 @@ fn named(answer: Lookup, books: &Books, names: &mut TraceNames<'_>) -> Overrun {
         outside_by: answer.outside_by,
         part: answer.part,
         holders: holders(answer.address, books, names),
+        heaps: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@ mod contexts;
 mod document;
 mod frag;
 mod frames;
+mod heaps;
 mod info;
 mod leaks;
 mod markdown;

@@ -2,7 +2,7 @@
 
 use super::document::{Block, Document, Table};
 use crate::StackFrame;
-use crate::overrun::{Deed, Overrun, Party, Suspect};
+use crate::overrun::{Deed, HeapAt, HeapParty, Overrun, Party, Suspect};
 use crate::symbols::short_name;
 use crate::units::{bytes, count, nanos};
 use heapreel_models::lookup::{Part, Suspicion};
@@ -34,6 +34,7 @@ pub fn overrun_document(overrun: &Overrun) -> Document {
              tells it, leave --model away.",
         );
     }
+    heaps(&mut document, overrun);
     suspects(&mut document, overrun);
     around(&mut document, overrun);
     holders(&mut document, overrun);
@@ -172,6 +173,68 @@ fn backtrace(deed: &Deed) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The heaps of the game's own that the address lies in.
+fn heaps(document: &mut Document, overrun: &Overrun) {
+    if overrun.heaps.is_empty() {
+        return;
+    }
+    document.section("Heaps that the game announced");
+    for heap in &overrun.heaps {
+        document.line(in_heap(overrun.address, heap));
+        let mut table = Table::new([
+            "<",
+            "<block",
+            "requested",
+            "<handed out to",
+            "<thread",
+            "when",
+        ]);
+        let parties = [
+            ("in front", &heap.previous),
+            ("here", &heap.block),
+            ("behind", &heap.next),
+        ];
+        for (place, party) in parties {
+            let Some(party) = party else { continue };
+            table.row(heap_row(place, party));
+        }
+        if !table.rows.is_empty() {
+            document.table(table);
+        }
+    }
+}
+
+fn in_heap(address: u64, heap: &HeapAt) -> String {
+    let HeapAt {
+        heap: name,
+        kind,
+        start,
+        end,
+        ..
+    } = heap;
+    let what = match &heap.block {
+        Some(block) => format!(
+            "at {:#x} in a block of {}",
+            address - block.address,
+            bytes(block.requested)
+        ),
+        None => "where it has no live block".to_owned(),
+    };
+    format!("{address:#x} lies in {name} ({kind}, {start:#x}..{end:#x}), {what}.")
+}
+
+fn heap_row(place: &str, party: &HeapParty) -> [String; 6] {
+    let end = party.address.saturating_add(party.requested);
+    [
+        place.to_owned(),
+        format!("{:#x}..{end:#x}", party.address),
+        bytes(party.requested),
+        party.function.clone(),
+        party.thread.clone(),
+        nanos(party.nanos),
+    ]
 }
 
 fn around(document: &mut Document, overrun: &Overrun) {

@@ -2,6 +2,7 @@
 
 use super::contexts::main_contexts;
 use super::document::{Align, Block, Document, Table};
+use super::heaps::announced_heaps;
 use super::summary::{
     add_contexts, bursts, frame_name, head, is_damaged, mean_nanos, over_budget, per_frame,
     share_of, site_name, trouble,
@@ -29,6 +30,7 @@ pub fn report_document(analysis: &Analysis) -> Document {
     drift(&mut document, analysis);
     sites(&mut document, analysis);
     segments(&mut document, analysis);
+    announced_heaps(&mut document, analysis, ROWS);
     main_contexts(&mut document, analysis, ROWS);
     leaks(&mut document, analysis);
     growth(&mut document, analysis);
