@@ -322,11 +322,8 @@ fn of_heap(kind: &str, weight: f64, severity: Severity, text: String) -> Option<
 }
 
 fn heap_misused(heap: &HeapUse) -> Option<Weighed> {
-    let text = super::heaps::misuse(heap)?;
-    let text = format!(
-        "the heap {} is told what cannot be",
-        text.trim_end_matches('.')
-    );
+    let faults = super::heaps::misuse(heap)?;
+    let text = format!("the heap {} was told what cannot be: {faults}", heap.name);
     of_heap("heap_misused", 40.0, Severity::Error, text)
 }
 

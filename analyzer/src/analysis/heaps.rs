@@ -151,7 +151,7 @@ fn sites(trace: &Trace, facts: &HeapFacts, naming: &mut Naming<'_>) -> Vec<HeapS
     sites
 }
 
-/// What was said of a heap that cannot be, as a sentence.
+/// What was said of a heap that cannot be.
 pub(crate) fn misuse(heap: &HeapUse) -> Option<String> {
     let told = [
         (
@@ -169,7 +169,7 @@ pub(crate) fn misuse(heap: &HeapUse) -> Option<String> {
     if heap.after_end > 0 {
         faults.push(format!("{} after its end", plural(heap.after_end, "call")));
     }
-    (!faults.is_empty()).then(|| format!("{}: {}.", heap.name, faults.join(", ")))
+    (!faults.is_empty()).then(|| faults.join(", "))
 }
 
 #[cfg(test)]

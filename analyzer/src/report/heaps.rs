@@ -45,8 +45,10 @@ fn tables(document: &mut Document, analysis: &Analysis, heaps: &[&HeapUse], limi
     }
     document.table(table);
     and_more(document, rows.len(), limit);
-    for sentence in rows.iter().filter_map(|heap| misuse(heap)) {
-        document.line(sentence);
+    for heap in &rows {
+        if let Some(faults) = misuse(heap) {
+            document.line(format!("{} was told what cannot be: {faults}.", heap.name));
+        }
     }
     sites(document, &rows, limit);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heapreel.h"
+#include "../../../recorder/include/heapreel.h"
 
 #define ARENA_BYTES (64u << 10)
 #define LEVEL_BYTES (1u << 20)
